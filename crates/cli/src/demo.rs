@@ -2,10 +2,12 @@
 //!
 //! `support` looks up an order and refunds it, with an approval. `form` asks the user to fill in a
 //! form. `researcher` takes notes, has `checker` check the facts and `writer` write, and gives an output of a fixed
-//! shape. Their models are scripted; `helix dev` gives them a real one where it finds a key.
+//! shape. Their models are scripted; `helix dev` gives them a real one where it finds a key. `scenarios` plays what a
+//! message names, always with its own model.
 
 mod form;
 mod researcher;
+mod scenarios;
 mod support;
 
 use std::sync::Arc;
@@ -23,10 +25,11 @@ pub fn agents() -> anyhow::Result<Vec<AnyAgent>> {
         support::agent()?,
         form::agent()?,
         researcher::agent(None)?,
+        scenarios::agent()?,
     ])
 }
 
-/// Returns the demo agents with this model, which the agents that they call have, too.
+/// Returns the demo agents with this model, which the agents that they call have, too. `scenarios` keeps its own.
 ///
 /// # Errors
 /// Never, unless this program is broken.
@@ -36,6 +39,7 @@ pub(crate) fn agents_of(model: &Arc<dyn Model>) -> anyhow::Result<Vec<AnyAgent>>
         support::agent()?.with_model(given()),
         form::agent()?.with_model(given()),
         researcher::agent(Some(model))?,
+        scenarios::agent()?,
     ])
 }
 

@@ -163,6 +163,7 @@ impl Coded for UnknownModel {
 pub(crate) struct AgentDef {
     name: String,
     description: String,
+    examples: Vec<String>,
     model: ModelRef,
     model_config: ModelConfig,
     system_prompt: SystemPrompt,
@@ -192,6 +193,12 @@ impl<Out> Agent<Out> {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.def.name
+    }
+
+    /// Messages that show what it can do.
+    #[must_use]
+    pub fn examples(&self) -> &[String] {
+        &self.def.examples
     }
 
     /// The purpose of the agent, as the model of a parent agent reads it; empty by default.

@@ -51,8 +51,8 @@ pub(crate) use close::{
 };
 pub(crate) use descendants::TAKEN_BACK;
 pub use double_texting::{DoubleTexting, WaitingRun};
+use double_texting::{FirstSeen, plan_deliver, plan_send};
 pub(crate) use double_texting::{NEW_MESSAGE, waiting_run};
-use double_texting::{plan_deliver, plan_send};
 use entering::Planned;
 pub use error::EntryError;
 pub(crate) use execute::plan_execute;
@@ -118,7 +118,8 @@ impl Entries {
         };
         let id = session.id.clone();
         let plan = |found: Option<&Snapshot>, start: &Start| plan_execute(found, &request, start);
-        match self.drive(session, performer, plan).await {
+        let edits = request.edits.clone();
+        match self.drive(session, performer, edits, plan).await {
             Err(EntryError::Store(StoreError::AlreadyExists { .. })) => {
                 let found = or_not_found(self.store.find(&id).await?, &id)?;
                 Err(self.refuse_existing(&found, &request).await)
@@ -149,9 +150,17 @@ impl Entries {
             id: request.session()?.clone(),
             read: std::mem::take(&mut request.read),
         };
-        self.enter(session, performer, |found, start| match found {
-            Some(found) => plan_send(found, &request, rule, start),
-            None => plan_execute(None, &request, start).map(Planned::Run),
+        let edits = request.edits.clone();
+        let id = session.id.clone();
+        let first = FirstSeen::default();
+        self.enter(session, performer, edits, |found, start| {
+            if request.unless_changed {
+                first.check(&id, found)?;
+            }
+            match found {
+                Some(found) => plan_send(found, &request, rule, start),
+                None => plan_execute(None, &request, start).map(Planned::Run),
+            }
         })
         .await
     }
@@ -169,7 +178,7 @@ impl Entries {
         let session = session.into();
         let id = session.id.clone();
         let budget = BudgetRequest::of(agent);
-        self.drive(session, performer, |found, start| {
+        self.drive(session, performer, None, |found, start| {
             plan_deliver(or_not_found(found, &id)?, &budget, start)
         })
         .await
@@ -194,7 +203,7 @@ impl Entries {
         match mode {
             ResumeMode::Continue => {
                 let first = FirstRead::default();
-                self.drive(session, performer, |found, start| {
+                self.drive(session, performer, None, |found, start| {
                     let found = or_not_found(found, &id)?;
                     let drive = plan_resume(found, &budget, start)?;
                     first.check(found)?;
@@ -225,7 +234,7 @@ impl Entries {
     ) -> Result<RunState, EntryError> {
         let session = session.into();
         let id = session.id.clone();
-        self.drive(session, performer, |found, start| {
+        self.drive(session, performer, None, |found, start| {
             plan_recover(or_not_found(found, &id)?, start)
         })
         .await

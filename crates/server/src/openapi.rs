@@ -8,7 +8,7 @@ use utoipa::OpenApi;
 use utoipa::openapi::path::{HttpMethod, OperationBuilder};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, Ref, Required};
+use utoipa::openapi::{ContentBuilder, Ref, Required, Response};
 
 use crate::view::schemas::{self, reference};
 use crate::{ApiCode, ApiError, Operation, routes, view};
@@ -28,16 +28,21 @@ use crate::{ApiCode, ApiError, Operation, routes, view};
         routes::AgentsView,
         routes::BranchBody,
         routes::BranchedView,
+        routes::ChatBody,
+        routes::ChatStopBody,
+        routes::ChatSubmitBody,
         routes::MessagesView,
         routes::OkView,
         routes::PendingListView,
         routes::ResumeBody,
+        routes::SnapshotBody,
         routes::StartBody,
         routes::StatusView,
         routes::StopBody,
         routes::StopView,
         routes::SubmitBody,
         routes::SubmittedView,
+        routes::UiMessagesBody,
         routes::WorkspacesView,
         view::ListView<view::CheckpointView>,
         view::ListView<view::RunView>,
@@ -80,6 +85,12 @@ fn describe(operation: Operation) -> OperationBuilder {
         .operation_id(Some(operation.name()))
         .summary(Some(operation.summary()))
         .response(status, done);
+    if matches!(
+        operation,
+        Operation::ChatStream | Operation::ChatReplay | Operation::ChatNested
+    ) {
+        described = described.response("204", Response::new("There is nothing to read."));
+    }
     for status in answers::errors(operation) {
         let error = answers::error_reference(status);
         described = described.response(status.to_string(), error);
@@ -108,6 +119,9 @@ fn body(operation: Operation) -> Option<Ref> {
         Operation::Resume => reference::<routes::ResumeBody>(),
         Operation::Interrupt | Operation::Abort => reference::<routes::StopBody>(),
         Operation::SubmitToolResult => reference::<routes::SubmitBody>(),
+        Operation::Chat | Operation::ChatIn => reference::<routes::ChatBody>(),
+        Operation::ChatSubmit => reference::<routes::ChatSubmitBody>(),
+        Operation::ChatInterrupt | Operation::ChatAbort => reference::<routes::ChatStopBody>(),
         Operation::Branch => reference::<routes::BranchBody>(),
         _ => return None,
     })

@@ -89,6 +89,26 @@ operations! {
     Branch, "branch", POST, "/sessions/{id}/branch", "Create a session from a point in another one.";
     /// Lists the pending calls of all sessions.
     Pending, "pending", GET, "/pending", "List the pending calls of all sessions.";
+    /// Sends a message, or answers to calls, as an AI SDK client does.
+    Chat, "chat", POST, "/chat", "Send a message, or answers to calls, as an AI SDK client does.";
+    /// As `Chat`, with the session in the path.
+    ChatIn, "chat_in", POST, "/chat/{id}", "Send a message, or answers to calls, to this session.";
+    /// Reads the answer in flight, or the last one.
+    ChatStream, "chat_stream", GET, "/chat/{id}/stream", "Read the answer in flight, or the last one.";
+    /// As `ChatStream`, for clients whose address of the chat is that of the session.
+    ChatReplay, "chat_replay", GET, "/chat/{id}", "Read the answer in flight, or the last one.";
+    /// As `ChatStream`, at the address that an AI SDK client makes of `/chat/{id}`.
+    ChatNested, "chat_nested", GET, "/chat/{id}/{session}/stream", "Read the answer in flight, or the last one.";
+    /// Returns what a page needs when it is loaded.
+    ChatSnapshot, "chat_snapshot", GET, "/chat/{id}/snapshot", "Return what a page needs when it is loaded.";
+    /// Lists messages as UI messages, in pages of whole turns.
+    ChatMessages, "chat_messages", GET, "/chat/{id}/messages", "List messages as UI messages, in pages of whole turns.";
+    /// Answers a pending call of a chat.
+    ChatSubmit, "chat_submit_tool_result", POST, "/chat/{id}/submit-tool-result", "Answer a pending call.";
+    /// Asks the run of a chat to stop.
+    ChatInterrupt, "chat_interrupt", POST, "/chat/{id}/interrupt", "Ask the run to stop.";
+    /// Asks the run of a chat to fail.
+    ChatAbort, "chat_abort", POST, "/chat/{id}/abort", "Ask the run to fail.";
     /// Reports that the process is alive.
     Health, "healthz", GET, "/healthz", "Report that the process is alive.";
     /// Reports whether the store can be read and written.
@@ -108,6 +128,15 @@ impl Operation {
 }
 
 impl Operation {
+    /// A second path of the route: the chat routes are where an AI SDK client looks for them, too.
+    #[must_use]
+    pub fn alias(self) -> Option<String> {
+        let path = self.path();
+        path.starts_with("/chat").then(|| format!("/api{path}"))
+    }
+}
+
+impl Operation {
     /// Whether the response may be large.
     pub(crate) const fn may_be_large(self) -> bool {
         matches!(
@@ -120,6 +149,8 @@ impl Operation {
                 | Self::ListMessages
                 | Self::Usage
                 | Self::Pending
+                | Self::ChatSnapshot
+                | Self::ChatMessages
         )
     }
 }

@@ -3,6 +3,7 @@
 mod agents;
 mod branch;
 mod budgets;
+mod chat;
 mod message;
 mod pending;
 mod probes;
@@ -31,6 +32,7 @@ use crate::{ApiError, Operation, request_id};
 
 pub(crate) use agents::AgentsView;
 pub(crate) use branch::{BranchBody, BranchedView};
+pub(crate) use chat::{ChatBody, ChatStopBody, ChatSubmitBody, SnapshotBody, UiMessagesBody};
 pub(crate) use message::MessagesBody;
 pub(crate) use pending::PendingListView;
 pub(crate) use probes::{OkView, Readiness};
@@ -63,6 +65,16 @@ pub(crate) fn router(app: &App, cors_origins: &[HeaderValue]) -> Router {
     let routes = route(routes, app, O::Usage, session::usage);
     let routes = route(routes, app, O::Branch, branch::branch);
     let routes = route(routes, app, O::Pending, pending::pending);
+    let routes = route(routes, app, O::Chat, chat::post);
+    let routes = route(routes, app, O::ChatIn, chat::post_to);
+    let routes = route(routes, app, O::ChatStream, chat::attach);
+    let routes = route(routes, app, O::ChatReplay, chat::attach);
+    let routes = route(routes, app, O::ChatNested, chat::attach_nested);
+    let routes = route(routes, app, O::ChatSnapshot, chat::snapshot);
+    let routes = route(routes, app, O::ChatMessages, chat::messages);
+    let routes = route(routes, app, O::ChatSubmit, chat::submit);
+    let routes = route(routes, app, O::ChatInterrupt, chat::interrupt);
+    let routes = route(routes, app, O::ChatAbort, chat::abort);
     let routes = route(routes, app, O::Health, probes::health);
     let routes = route(routes, app, O::Ready, probes::ready);
     let routes = route(routes, app, O::Metrics, probes::metrics);
@@ -89,6 +101,10 @@ where
         _ => get(handler),
     };
     let guarded = method.layer(from_fn_with_state((app.clone(), operation), guard));
+    let routes = match operation.alias() {
+        Some(alias) => routes.route(&alias, guarded.clone()),
+        None => routes,
+    };
     routes.route(operation.path(), guarded)
 }
 
@@ -103,6 +119,9 @@ async fn route_not_found(request: Request) -> ApiError {
 
 fn cors(origins: &[HeaderValue]) -> CorsLayer {
     const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+    const EXISTING_MESSAGE_ID: HeaderName = HeaderName::from_static("x-existing-message-id");
+    const RESUME_AT: HeaderName = HeaderName::from_static("x-resume-at");
+    const RESUME_FROM: HeaderName = HeaderName::from_static("x-resume-from-sequence");
     const SESSION_ID: HeaderName = HeaderName::from_static("x-session-id");
     CorsLayer::new()
         .allow_origin(origins.to_vec())
@@ -112,6 +131,9 @@ fn cors(origins: &[HeaderValue]) -> CorsLayer {
             CACHE_CONTROL,
             CONTENT_TYPE,
             LAST_EVENT_ID,
+            EXISTING_MESSAGE_ID,
+            RESUME_AT,
+            RESUME_FROM,
             sse::STREAM,
             request_id::HEADER,
         ])

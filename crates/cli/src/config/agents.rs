@@ -38,6 +38,8 @@ pub(super) fn read(
             format!("agent {name} uses the model `{wanted}`, which is not defined; {remedy}");
         return Err(section.error(&model.at, message));
     };
+    let examples = section.texts("examples")?;
+    builder = builder.examples(examples.into_iter().map(|example| example.value));
     let used = Arc::clone(&found.model);
     builder = builder.model(found.model).model_config(found.config);
     builder = builder.context(context::read(section, models)?);

@@ -60,6 +60,7 @@ impl Tools {
         };
         let description = section.text("description")?.map(|text| text.value);
         let schema = section.object("input_schema")?;
+        let output = section.object("output_schema")?;
         let options = ToolOptions::read(section, kind)?;
         let url = section.text("url")?;
         let (headers, variables) = headers::read(section)?;
@@ -111,6 +112,10 @@ impl Tools {
                 Tool::raw(&name, description, schema_or_any(schema), run)
             }
         };
+        let builder = match output {
+            Some(output) => builder.output_schema(output.value),
+            None => builder,
+        };
         let tool = options.apply(builder, kind).build();
         let tool = tool.map_err(|error| {
             let at = match error {
@@ -152,12 +157,14 @@ fn refuse_foreign_keys(section: &Section<'_>, kind: Kind) -> Result<(), ConfigEr
             return Err(section.error(&at, message));
         }
     }
-    if let (Kind::Builtin, Some(at)) = (kind, section.place("input_schema")) {
-        let message = format!(
-            "[{}] is a builtin tool with its own input; remove `input_schema`",
-            section.name
-        );
-        return Err(section.error(&at, message));
+    for (key, what) in [("input_schema", "input"), ("output_schema", "output")] {
+        if let (Kind::Builtin, Some(at)) = (kind, section.place(key)) {
+            let message = format!(
+                "[{}] is a builtin tool with its own {what}; remove `{key}`",
+                section.name
+            );
+            return Err(section.error(&at, message));
+        }
     }
     Ok(())
 }

@@ -26,6 +26,7 @@ pub(super) fn agent() -> anyhow::Result<AnyAgent> {
     );
     let agent = Agent::builder("form")
         .description("Asks the user to fill in a form")
+        .examples(["I would like to have something delivered."])
         .model(super::scripted(SCRIPT)?)
         .system_prompt("Ask for what you need with a form.")
         .tools(fill_form)

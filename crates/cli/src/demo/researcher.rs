@@ -61,6 +61,7 @@ pub(super) fn agent(model: Option<&Arc<dyn Model>>) -> anyhow::Result<AnyAgent> 
         .build()?;
     let agent = Agent::builder("researcher")
         .description("Takes notes and gives a summary")
+        .examples(["Look into how much six times seven is."])
         .model(model_of(SCRIPT)?)
         .system_prompt(
             "Research the question, take notes, have facts checked, and finish with a summary.",

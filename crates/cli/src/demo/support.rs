@@ -43,6 +43,10 @@ pub(super) fn agent() -> anyhow::Result<AnyAgent> {
     .approval();
     let agent = Agent::builder("support")
         .description("Answers customers; refunds need an approval")
+        .examples([
+            "Refund my order 42, it arrived broken.",
+            "Where is my order 42?",
+        ])
         .model(super::scripted(SCRIPT)?)
         .system_prompt("You help customers with their orders.")
         .tools([lookup, refund])

@@ -244,6 +244,12 @@ static AGENT: Table = Table {
     keys: &[
         Key::new("description", Shape::Text, "The purpose of the agent."),
         Key::new(
+            "examples",
+            Shape::Texts(""),
+            "Messages that show what the agent can do. Front ends offer them; no model reads them.",
+        )
+        .default("[]"),
+        Key::new(
             "system_prompt",
             Shape::Text,
             "The system prompt. `{{state:/pointer}}` is filled in from the session's state.",

@@ -18,6 +18,11 @@ pub(super) static TOOL: Table = Table {
             "The description for the model. Default: the tool's name, or the text of the builtin tool.",
         ),
         Key::new("input_schema", Shape::Object, "The JSON Schema of the arguments.").default("{ type = \"object\" }"),
+        Key::new(
+            "output_schema",
+            Shape::Object,
+            "The JSON Schema of the result. Front ends make the form for a `client` tool of it. Not with `builtin`.",
+        ),
         Key::new("url", Shape::Matching("^[Hh][Tt][Tt][Pp][Ss]?://.+"), "With `http`: the URL that calls are sent to."),
         Key::new(
             "headers",
@@ -84,7 +89,7 @@ pub(super) static TOOL: Table = Table {
             key: "kind",
             is: "builtin",
             needs: &[],
-            lacks: &["url", "headers", "proxy", "input_schema"],
+            lacks: &["url", "headers", "proxy", "input_schema", "output_schema"],
             excludes: &[],
         },
         Rule::Clash([("kind", "client"), ("on_unknown", "pause")]),

@@ -53,6 +53,6 @@ fn the_error_for_an_unknown_agent_lists_the_known_ones() {
     let did = Folder::empty().helix(&["run", "nobody", "hi"]).ends(2);
     assert_eq!(
         did.err,
-        "helix: agent `nobody` not found; use one of: support, form, researcher\n"
+        "helix: agent `nobody` not found; use one of: support, form, researcher, scenarios\n"
     );
 }

@@ -176,7 +176,14 @@ async fn dev_serves_the_demo_agents_on_loopback() {
     let names: Vec<_> = agents.iter().map(|agent| &agent["agentType"]).collect();
     assert_eq!(
         names,
-        ["checker", "form", "researcher", "support", "writer"]
+        [
+            "checker",
+            "form",
+            "researcher",
+            "scenarios",
+            "support",
+            "writer"
+        ]
     );
     assert_eq!(served.terminate(), Some(0));
     assert!(folder.path().join(".helix/helix.db").is_file());

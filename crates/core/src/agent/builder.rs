@@ -39,6 +39,7 @@ use crate::tool::{IntoTools, PersistentAgent, Tool, companion_tools};
 pub struct AgentBuilder<Out = String> {
     name: String,
     description: String,
+    examples: Vec<String>,
     model: Option<ModelRef>,
     model_config: ModelConfig,
     system_prompt: SystemPrompt,
@@ -60,6 +61,7 @@ impl AgentBuilder {
         Self {
             name,
             description: String::new(),
+            examples: Vec::new(),
             model: None,
             model_config: ModelConfig::default(),
             system_prompt: SystemPrompt::from(""),
@@ -82,6 +84,13 @@ impl<Out> AgentBuilder<Out> {
     /// Sets the purpose of the agent, which the model of a parent agent reads.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.description = text.into();
+        self
+    }
+
+    /// Adds messages that show what the agent can do. Front ends offer them where a conversation is empty; no model
+    /// reads them.
+    pub fn examples(mut self, messages: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.examples.extend(messages.into_iter().map(Into::into));
         self
     }
 
@@ -147,6 +156,7 @@ impl<Out> AgentBuilder<Out> {
         AgentBuilder {
             name: self.name,
             description: self.description,
+            examples: self.examples,
             model: self.model,
             model_config: self.model_config,
             system_prompt: self.system_prompt,
@@ -277,6 +287,7 @@ impl<Out> AgentBuilder<Out> {
             def: Arc::new(AgentDef {
                 name: self.name,
                 description: self.description,
+                examples: self.examples,
                 model,
                 model_config: self.model_config,
                 system_prompt: self.system_prompt,

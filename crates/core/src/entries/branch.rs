@@ -66,7 +66,7 @@ impl Entries {
         let to = KnownSession::from(to);
         let plan =
             |found: Option<&Snapshot>, start: &Start| plan_branch(found, &request, &content, start);
-        self.drive(to, performer, plan).await
+        self.drive(to, performer, None, plan).await
     }
 }
 

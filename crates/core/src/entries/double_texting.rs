@@ -1,5 +1,7 @@
 //! A message that is sent while a run is in progress.
 
+use std::sync::OnceLock;
+
 use serde::{Deserialize, Serialize};
 
 use super::close::stop_children;
@@ -91,6 +93,33 @@ pub(crate) fn refuse_while_messages_wait(found: &Snapshot) -> Result<(), EntryEr
     }
 }
 
+/// A session when an entry first saw it: its latest run, and how many messages wait; `None` before it exists.
+#[derive(Debug, Default)]
+pub(super) struct FirstSeen(OnceLock<Option<(Option<RunId>, usize)>>);
+
+impl FirstSeen {
+    /// Refuses a session in which another run was started, or another message sent, since.
+    ///
+    /// # Errors
+    /// [`EntryError::Changed`].
+    pub(super) fn check(
+        &self,
+        session: &SessionId,
+        found: Option<&Snapshot>,
+    ) -> Result<(), EntryError> {
+        let now = found.map(|found| {
+            let run = found.run.as_ref().map(|run| run.id.clone());
+            (run, found.inbox.len())
+        });
+        if *self.0.get_or_init(|| now.clone()) == now {
+            return Ok(());
+        }
+        Err(EntryError::Changed {
+            session: session.clone(),
+        })
+    }
+}
+
 /// Plans to send a message to a session that exists, under a [rule](DoubleTexting) for a run that is in
 /// progress.
 ///
@@ -141,11 +170,15 @@ fn plan_waiting(
     let mut row = InboxRow::new(start.run_id.to_string(), request.messages.clone(), start.at);
     row.run_id = Some(start.run_id.clone());
     row.replaces = (rule == DoubleTexting::Rollback).then(|| run.id.clone());
+    row.edits.clone_from(&request.edits);
     check_room(found, &row)?;
     let running = Precondition::Run(run.id.clone(), vec![RunStatus::Running]);
-    let mut commit = Commit::new(found.state.root().clone(), start.at)
-        .when_in(session.clone(), running)
-        .then_in(session.clone(), Change::Inbox(row));
+    let mut commit =
+        Commit::new(found.state.root().clone(), start.at).when_in(session.clone(), running);
+    if request.unless_changed {
+        commit = commit.when_in(session.clone(), Precondition::Inbox(found.inbox.len()));
+    }
+    let mut commit = commit.then_in(session.clone(), Change::Inbox(row));
     for field in fields_of(found, request, start) {
         commit = commit.then_in(session.clone(), Change::Set(field));
     }

@@ -6,7 +6,7 @@ use super::{
     AsRead, Drive, Entered, Entries, EntryError, KnownSession, MAX_ATTEMPTS, Performer, Start,
     WaitingRun,
 };
-use crate::id::{IdSourceExt, RunId, SessionId};
+use crate::id::{IdSourceExt, MessageId, RunId, SessionId};
 use crate::machine::RunState;
 use crate::store::{Commit, Precondition, Snapshot, StoreError};
 
@@ -16,11 +16,12 @@ impl Entries {
         &self,
         session: KnownSession,
         performer: &Performer,
+        edits: Option<MessageId>,
         plan: impl Fn(Option<&Snapshot>, &Start) -> Result<Drive, EntryError>,
     ) -> Result<RunState, EntryError> {
         let id = session.id.clone();
         let plan = |found: Option<&Snapshot>, start: &Start| plan(found, start).map(Planned::Run);
-        self.enter(session, performer, plan).await?.run(&id)
+        self.enter(session, performer, edits, plan).await?.run(&id)
     }
 
     /// Reads, plans and commits until no other caller was faster. What the caller has read is not
@@ -29,10 +30,12 @@ impl Entries {
         &self,
         session: KnownSession,
         performer: &Performer,
+        edits: Option<MessageId>,
         plan: impl Fn(Option<&Snapshot>, &Start) -> Result<Planned, EntryError>,
     ) -> Result<Entered, EntryError> {
         let KnownSession { id, mut read } = session;
         let mut entering = self.entering(&id, performer)?;
+        entering.edits = edits;
         loop {
             let found = self.read(&id, std::mem::take(&mut read)).await?;
             let start = self.start(&entering, found.as_ref()).await?;
@@ -53,6 +56,7 @@ impl Entries {
             session,
             performer,
             run_id: self.ids.run_id()?,
+            edits: None,
             attempts: 0,
         })
     }
@@ -91,7 +95,10 @@ impl Entries {
                     true => Box::pin(self.awaited_children(found)).await?,
                     false => Vec::new(),
                 };
-                (self.rollback(found).await?, children)
+                (
+                    self.rollback(found, entering.edits.as_ref()).await?,
+                    children,
+                )
             }
             None => (None, Vec::new()),
         };
@@ -175,6 +182,8 @@ pub(super) struct Entering<'a> {
     performer: &'a Performer,
     /// The id of the run that it starts, and of the row that waits for one.
     run_id: RunId,
+    /// The user message whose turn is removed, with all that followed.
+    edits: Option<MessageId>,
     /// How often its commit was tried.
     attempts: usize,
 }

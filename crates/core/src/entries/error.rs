@@ -43,6 +43,12 @@ pub enum EntryError {
         /// Why not, and what to do instead.
         why: &'static str,
     },
+    /// Another run of the session was started, or another message sent, since the caller has read it.
+    #[error("session {session} has changed since it was read; read it again")]
+    Changed {
+        /// The id of the session.
+        session: SessionId,
+    },
     /// The session has no such checkpoint: it belongs to another session, or it was rewound.
     #[error(
         "session {session} has no checkpoint {checkpoint}; choose one of its own that was not rewound"
@@ -222,6 +228,7 @@ impl EntryError {
             Self::AwaitingAnswers { session, .. }
             | Self::AlreadyCompleted { session }
             | Self::Stale { session, .. }
+            | Self::Changed { session }
             | Self::UnknownCheckpoint { session, .. }
             | Self::UnknownMessage { session, .. }
             | Self::NotRunning { session }
@@ -266,6 +273,7 @@ impl Coded for EntryError {
             }
             Self::AlreadyStarted { .. }
             | Self::Stale { .. }
+            | Self::Changed { .. }
             | Self::NotRunning { .. }
             | Self::NothingWaits { .. } => ErrorCode::StateStale,
             Self::OtherAgent { .. }

@@ -139,12 +139,8 @@ pub(super) fn plan_turn(
     commit = match &start.rollback {
         Some(rollback) => {
             run.turn = rollback.turn;
-            roll_back(
-                stop_children(commit, &start.children),
-                found,
-                rollback,
-                &run.id,
-            )
+            let ended = end_suspended_run(stop_children(commit, &start.children), found);
+            roll_back(ended, found, rollback, &run.id)
         }
         None => {
             let closed = end_suspended_run(close_step(commit, found), found);

@@ -11,7 +11,7 @@ use super::{AsRead, BranchSource, BudgetRequest, EntryError};
 use crate::agent::Agent;
 use crate::bounds::Bounds;
 use crate::budget::Budgets;
-use crate::id::{IdError, IdSource, IdSourceExt, SessionId, UserId};
+use crate::id::{IdError, IdSource, IdSourceExt, MessageId, SessionId, UserId};
 use crate::message::UserMessage;
 use crate::shared_str::SharedStr;
 use crate::store::Snapshot;
@@ -69,6 +69,10 @@ pub struct ExecuteRequest {
     pub expires_after: Option<Duration>,
     /// Whether the turn may start over pending calls. Those without an answer are not executed.
     pub abandon_pending: bool,
+    /// The user message whose turn is removed, with all that followed, before this turn starts.
+    pub edits: Option<MessageId>,
+    /// Whether the turn is refused if another run was started, or another message sent, since the session was read.
+    pub unless_changed: bool,
     /// The session, and the point of it, of which the new session is a branch.
     pub branch: Option<BranchSource>,
     /// The limits under which the turn starts.
@@ -104,6 +108,8 @@ impl ExecuteRequest {
             double_texting: None,
             abandon_pending: false,
             expires_after: None,
+            edits: None,
+            unless_changed: false,
             branch: None,
             budget: BudgetRequest::default(),
         }
@@ -178,6 +184,21 @@ impl ExecuteRequest {
     #[must_use]
     pub fn abandon_pending(mut self, abandon: bool) -> Self {
         self.abandon_pending = abandon;
+        self
+    }
+
+    /// Refuses the turn with [`EntryError::Changed`] if another run was started, or another message sent, since the
+    /// session was [read](ExecuteRequest::as_read).
+    #[must_use]
+    pub fn unless_changed(mut self) -> Self {
+        self.unless_changed = true;
+        self
+    }
+
+    /// Puts the turn in the place of the one that began with this user message, and of all that followed.
+    #[must_use]
+    pub fn editing(mut self, message: MessageId) -> Self {
+        self.edits = Some(message);
         self
     }
 

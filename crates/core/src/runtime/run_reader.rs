@@ -31,8 +31,9 @@ pub struct RunReader {
 }
 
 impl RunReader {
-    /// Without a place it begins where the run does.
-    pub(super) fn new(backend: &Backend, run: StartedRun, after: Option<Sequence>) -> Self {
+    /// Reads a run from a place on; without one, from where the run begins.
+    #[must_use]
+    pub fn new(backend: &Backend, run: StartedRun, after: Option<Sequence>) -> Self {
         let streams = Arc::clone(&backend.streams);
         let store = Arc::clone(&backend.store);
         let root = run.root_session_id.clone();

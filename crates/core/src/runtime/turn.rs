@@ -15,7 +15,7 @@ use crate::entries::{
 };
 use crate::error::Error;
 use crate::hooks::AgentHooks;
-use crate::id::{SessionId, UserId};
+use crate::id::{MessageId, SessionId, UserId};
 use crate::message::UserMessage;
 use crate::state::to_json;
 
@@ -44,6 +44,8 @@ pub struct Turn {
     read: AsRead,
     double_texting: Option<DoubleTexting>,
     abandon_pending: bool,
+    edits: Option<MessageId>,
+    unless_changed: bool,
     expires_after: Option<Duration>,
     branch: Option<BranchSource>,
     budget: BudgetRequest,
@@ -151,6 +153,17 @@ impl Turn {
         self
     }
 
+    /// Puts the turn in the place of the one that began with this user message, and of all that followed it: they are
+    /// removed from the session, with what they did to its state. What their calls did outside remains, and the model
+    /// is told which calls those were. Refused if the session does not have the message.
+    pub fn editing(mut self, message: impl AsRef<str>) -> Self {
+        match MessageId::new(message) {
+            Ok(message) => self.edits = Some(message),
+            Err(error) => self.note(error),
+        }
+        self
+    }
+
     /// Lets recovery remove the session when this much time has passed since the start of the turn, unless a
     /// run is in progress then. A later turn may set another time. Without it a session is kept.
     pub fn expires_after(mut self, time: Duration) -> Self {
@@ -161,6 +174,13 @@ impl Turn {
     /// Which session it may begin in; any, unless this says otherwise.
     pub fn expecting(mut self, expects: ExpectedSession) -> Self {
         self.expects = expects;
+        self
+    }
+
+    /// Refuses the turn if another run was started, or another message sent, since the session was
+    /// [read](Turn::as_read): of two callers that send the same message one wins, and the other can look again.
+    pub fn unless_changed(mut self) -> Self {
+        self.unless_changed = true;
         self
     }
 
@@ -214,6 +234,8 @@ impl Turn {
             read: self.read,
             double_texting: self.double_texting,
             abandon_pending: self.abandon_pending,
+            edits: self.edits,
+            unless_changed: self.unless_changed,
             expires_after: self.expires_after,
             branch: self.branch,
             budget: self.budget,

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{AnsweredCall, ModelFailure, OpenStepMark, PerSession, Precondition, RepeatedAttempt};
 use crate::budget::{BudgetChange, BudgetLedger};
 use crate::error::ErrorRecord;
-use crate::id::{CallId, RunId, SessionId, StepId, StreamId, UserId};
+use crate::id::{CallId, MessageId, RunId, SessionId, StepId, StreamId, UserId};
 use crate::message::UserMessage;
 use crate::session::{
     Answer, Checkpoint, CheckpointSource, ChildWait, InterruptContext, OpenCall, OpenStep,
@@ -127,6 +127,9 @@ pub struct InboxRow {
     /// The run whose turn is removed from the history before the messages enter it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<RunId>,
+    /// The user message whose turn is removed from the history, with all that followed, before the messages enter it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edits: Option<MessageId>,
     /// The call of the parent session that sent the messages, in the session of a persistent sub-agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_call: Option<CallId>,
@@ -142,6 +145,7 @@ impl InboxRow {
             created_at,
             run_id: None,
             replaces: None,
+            edits: None,
             parent_call: None,
         }
     }

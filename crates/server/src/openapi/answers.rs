@@ -8,8 +8,8 @@ use utoipa::openapi::{Content, ContentBuilder, Ref, Response, ResponseBuilder};
 
 use super::body;
 use crate::routes::{
-    AgentsView, BranchedView, MessagesView, OkView, PendingListView, StatusView, StopView,
-    SubmittedView, WorkspacesView,
+    AgentsView, BranchedView, MessagesView, OkView, PendingListView, SnapshotBody, StatusView,
+    StopView, SubmittedView, UiMessagesBody, WorkspacesView,
 };
 use crate::view::schemas::reference;
 use crate::view::{
@@ -39,6 +39,11 @@ pub(super) fn success(operation: Operation) -> (&'static str, Response) {
         O::DeleteSession => return ("204", Response::new("The session was deleted.")),
         O::Branch => json::<BranchedView>("The new session."),
         O::Pending => json::<PendingListView>("Pending calls, oldest first."),
+        O::Chat | O::ChatIn | O::ChatStream | O::ChatReplay | O::ChatNested => ui_stream(),
+        O::ChatSnapshot => json::<SnapshotBody>("The session, its messages and what waits."),
+        O::ChatMessages => json::<UiMessagesBody>("A page of turns."),
+        O::ChatSubmit => json::<SubmittedView>("The result of the submission, which is stored."),
+        O::ChatInterrupt | O::ChatAbort => json::<StopView>("Whether there was a run to stop."),
         O::Health => json::<OkView>("The process is alive."),
         O::Ready => json::<OkView>("The store can be reached."),
         O::Metrics => text("text/plain", "Metrics in Prometheus' text format."),
@@ -130,6 +135,12 @@ fn list<T: ToSchema>(about: &str) -> Response {
 fn json_of(about: &str, schema: Ref) -> Response {
     let content = ContentBuilder::new().schema(Some(schema));
     answer(about, "application/json", content.build())
+}
+
+fn ui_stream() -> Response {
+    let about = "A UI message stream of the Vercel AI SDK: frames `data:` with a chunk as JSON, with `id: SEQUENCE` on \
+                 the last frame of each position, then `data: [DONE]`. A GET with nothing to read is answered with 204.";
+    text("text/event-stream", about)
 }
 
 fn events() -> Response {

@@ -14,7 +14,25 @@ pub(super) fn of(operation: Operation) -> Vec<Parameter> {
         let id = parameter("id", "The session.", reference::<IdSchema>());
         all.push(id.parameter_in(ParameterIn::Path).required(Required::True));
     }
+    if operation == Operation::ChatNested {
+        let again = parameter("session", "The session once more.", reference::<IdSchema>());
+        all.push(
+            again
+                .parameter_in(ParameterIn::Path)
+                .required(Required::True),
+        );
+    }
     match operation {
+        Operation::Chat | Operation::ChatIn => {
+            let about = "The agent of a new session, if the body names none.";
+            all.push(parameter("agentType", about, of_type(Type::String)));
+        }
+        Operation::ChatStream | Operation::ChatReplay | Operation::ChatNested => {
+            let after = "The last `id:` that was read; omit it to read the whole answer.";
+            let after = parameter("Last-Event-ID", after, whole());
+            all.push(after.parameter_in(ParameterIn::Header));
+        }
+        Operation::ChatMessages => all.extend(page(50, 200)),
         Operation::Stream => all.extend(stream()),
         Operation::Status | Operation::Workspaces => all.push(session()),
         Operation::ListSessions => all.extend(sessions()),

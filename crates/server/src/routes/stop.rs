@@ -6,6 +6,7 @@ use helix_agents_core::runtime::{RuntimeExt, Stop};
 use helix_agents_core::session::{MAX_ERROR_BYTES, StopKind};
 use helix_agents_core::{RunId, SessionId};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::ApiError;
@@ -48,6 +49,20 @@ pub(crate) async fn abort(
     JsonBody(body): JsonBody<StopBody>,
 ) -> Result<Json<StopView>, ApiError> {
     stop(&app, &caller, body, StopKind::Abort).await
+}
+
+/// Stops the run of a chat. A reason may be given in the body.
+pub(crate) async fn stop_chat(
+    app: &App,
+    caller: &Caller,
+    session_id: SessionId,
+    mut body: Map<String, Value>,
+    kind: StopKind,
+) -> Result<Json<StopView>, ApiError> {
+    let reason = body.remove("reason").unwrap_or_default();
+    let reason = serde_json::from_value(reason)
+        .map_err(|error| ApiError::invalid(format!("the reason is not a text: {error}")))?;
+    stop(app, caller, StopBody { session_id, reason }, kind).await
 }
 
 /// Stores a stop request for the current run. The process that performs the run obeys it; a suspended run

@@ -18,7 +18,10 @@ pub(crate) async fn call(
     operation: Operation,
     session: &str,
 ) -> Answer {
-    let mut path = operation.path().replace("{id}", session);
+    let mut path = operation
+        .path()
+        .replace("{id}", session)
+        .replace("{session}", session);
     if matches!(
         operation,
         Operation::Stream | Operation::Status | Operation::Workspaces
@@ -41,6 +44,14 @@ fn body(operation: Operation, session: &str) -> Option<Value> {
         Operation::SubmitToolResult => json!({
             "sessionId": session, "kind": "client-tool-result", "toolCallId": "q1", "result": 1
         }),
+        Operation::Chat | Operation::ChatIn => json!({
+            "id": session,
+            "messages": [{ "id": "u1", "role": "user", "parts": [{ "type": "text", "text": "hello" }] }],
+        }),
+        Operation::ChatSubmit => json!({
+            "kind": "client-tool-result", "toolCallId": "q1", "result": 1
+        }),
+        Operation::ChatInterrupt | Operation::ChatAbort => json!({}),
         Operation::Branch => json!({ "messageIndex": 0 }),
         _ => return None,
     })
@@ -78,9 +89,16 @@ async fn a_session_of_another_user_is_not_found() {
             | Operation::Ready
             | Operation::Metrics
             | Operation::OpenApi => assert_eq!(answer.status, 200),
+            // A page that has nothing to resume must not be shown an error.
+            Operation::ChatStream | Operation::ChatReplay | Operation::ChatNested => {
+                assert_eq!(answer.status, 204);
+                let never = call(&place, BOB, *operation, "never").await;
+                assert_eq!(never.status, 204);
+            }
             _ => {
                 answer.is(404, "NOT_FOUND");
-                if *operation != Operation::Start {
+                let begins = [Operation::Start, Operation::Chat, Operation::ChatIn];
+                if !begins.contains(operation) {
                     // The response is the same as for a session that never existed.
                     let never = call(&place, BOB, *operation, "never").await;
                     let of = |answer: &Answer, id| answer.text().replace(id, "ID");

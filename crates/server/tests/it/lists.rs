@@ -22,15 +22,20 @@ async fn start(place: &Place, token: Option<&str>, session: &str, message: &str,
 async fn agents_are_listed_with_their_tools() {
     let place = Place::new();
     let agents = place.get("/agents").await.ok();
-    let tool = |name: &str, description: &str| json!({ "name": name, "description": description });
+    let registry = place.runtime.agents();
+    let desk = registry.get("desk").unwrap();
+    let tool = |name: &str, description: &str, kind: &str, approval: &str| {
+        let input = desk.tool(name).unwrap().spec().input.json();
+        json!({ "name": name, "description": description, "kind": kind, "approval": approval, "inputSchema": input })
+    };
     let expected = json!({ "agents": [{
         "agentType": "desk",
         "description": "Serves people.",
         "tools": [
-            tool("look", "Looks."),
-            tool("pay", "Pays."),
-            tool("wait", "Waits at the door."),
-            tool("ask", "Asks the client."),
+            tool("look", "Looks.", "server", "never"),
+            tool("pay", "Pays.", "server", "always"),
+            tool("wait", "Waits at the door.", "server", "never"),
+            tool("ask", "Asks the client.", "client", "never"),
         ],
     }] });
     assert_eq!(agents, expected);

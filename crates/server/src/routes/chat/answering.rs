@@ -1,0 +1,261 @@
+//! Answers to calls, in the parts of the last assistant message.
+
+use helix_agents_core::CallId;
+use helix_agents_core::entries::{Continuation, EntryError, ResumeMode, ResumeRequest, ToolAnswer};
+use helix_agents_core::runtime::{RunOptions, RuntimeError, StartedRun};
+use helix_agents_core::session::{
+    AnswerKind, PendingCall, RunRecord, RunStatus, Submission, SubmissionOutcome,
+};
+use helix_agents_core::store::{Lookup, Snapshot};
+use helix_agents_core::stream::Sequence;
+use helix_agents_wire::{
+    DataChunk, FinishReason, IncomingMessage, RejectedAnswer, UiChunk, extract_resume_intent,
+};
+use serde_json::json;
+
+use super::attaching::{end_of_stream, open_approvals};
+use super::bubble::{Bubble, runs_of_turn};
+use super::feed::{BubbleFeed, Feed, Start};
+use super::posting::Post;
+use crate::view::all_pending;
+use crate::{Access, ApiError};
+
+/// Stores the answers of a client, all of them or none, and returns what continues.
+pub(super) async fn answer(post: &Post<'_>, message: &IncomingMessage) -> Result<Feed, ApiError> {
+    let before = post.open().await?;
+    let end = end_of_stream(post.app, before.state.root()).await?;
+    let pending = all_pending(post.app.store(), before.state.root()).await?;
+    let found = extract_resume_intent(&post.body.messages, &pending);
+    let found = found.map_err(|error| ApiError::invalid(error.to_string()))?;
+    let id = message.id.clone().unwrap_or_default();
+    if found.intents.is_empty() {
+        return unanswered(post, &before, id, &found.rejected, end).await;
+    }
+    let (continuation, late) = submit(post, &before, &pending, found.intents).await?;
+    if continuation == Continuation::CallerResumes {
+        resume(post, &before).await?;
+    }
+    let now = post.open().await?;
+    let first = match late.is_empty() {
+        true => Vec::new(),
+        false => vec![rejection(&late, LATE)],
+    };
+    Ok(continued(post, (&before, &now), id, first, end).await?)
+}
+
+/// The code and the reason of answers that came after the deadline.
+const LATE: (&str, &str) = (
+    "late_answer_after_timeout",
+    "the call timed out before it was answered; the agent is told of the answer",
+);
+/// The code and the reason of answers to calls that are over.
+const STALE: (&str, &str) = ("STALE", "the conversation went on without these answers");
+
+/// Submits answers that were checked against the pending calls. Returns who continues, and which came too late.
+pub(super) async fn submit(
+    post: &Post<'_>,
+    root: &Snapshot,
+    pending: &[PendingCall],
+    answers: Vec<Submission>,
+) -> Result<(Continuation, Vec<String>), ApiError> {
+    for answer in &answers {
+        let call = answer.tool_call_id();
+        let asked = pending.iter().find(|pending| pending.tool_call_id == *call);
+        let mut access =
+            Access::new(post.caller.operation).to(&post.session, &root.state.agent_type);
+        access.call = Some(call);
+        access.digest = asked.map(|asked| &asked.digest);
+        post.caller.may(post.app, access).await?;
+    }
+    let mut continuation = Continuation::None;
+    let mut late = Vec::new();
+    for answer in answers {
+        let call = answer.tool_call_id().to_string();
+        let mut answer = ToolAnswer::new(post.session.clone(), answer);
+        answer.decided_by.clone_from(&post.caller.principal.user);
+        let submitted = post.app.runtime.submit_answer(answer).await?;
+        if submitted.outcome == SubmissionOutcome::LateAnswerAfterTimeout {
+            late.push(call);
+        }
+        if submitted.continuation != Continuation::None {
+            continuation = submitted.continuation;
+        }
+    }
+    Ok((continuation, late))
+}
+
+/// Continues a session whose calls are answered, unless somebody else has.
+async fn resume(post: &Post<'_>, before: &Snapshot) -> Result<(), ApiError> {
+    let request = ResumeRequest::new(&before.state.session_id, ResumeMode::Continue);
+    let user = post.caller.principal.user.as_ref();
+    let admitted = post.app.quota.admit(post.app.store(), user).await?;
+    match post
+        .app
+        .runtime
+        .resume_session(request, RunOptions::default())
+        .await
+    {
+        Ok(run) => {
+            admitted.started(&run);
+            Ok(())
+        }
+        Err(RuntimeError::Entry(
+            EntryError::AlreadyRunning { .. }
+            | EntryError::AlreadyCompleted { .. }
+            | EntryError::AwaitingAnswers { .. }
+            | EntryError::Stale { .. },
+        )) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns what follows the answers: the run that took them. Where other calls still wait, nothing follows, and no step
+/// is opened either: the client sends the other answers by what it sees in its last step.
+async fn continued(
+    post: &Post<'_>,
+    (before, now): (&Snapshot, &Snapshot),
+    id: String,
+    first: Vec<UiChunk>,
+    end: Sequence,
+) -> Result<Feed, ApiError> {
+    let run = now.run.as_ref();
+    let was = before.run.as_ref().map(|run| &run.id);
+    let follows = run.filter(|run| Some(&run.id) != was || run.status == RunStatus::Running);
+    let Some(run) = follows else {
+        return Ok(nothing(id, first));
+    };
+    let is_new = Some(&run.id) != was;
+    let seen = if is_new {
+        Sequence(run.start_sequence)
+    } else {
+        end
+    };
+    Ok(follow(post, now, run, (id, seen.max(Bubble::of(run).after)), first).await?)
+}
+
+async fn follow(
+    post: &Post<'_>,
+    now: &Snapshot,
+    run: &RunRecord,
+    (id, seen): (String, Sequence),
+    first: Vec<UiChunk>,
+) -> Result<Feed, ApiError> {
+    let open = open_approvals(post.app, now.state.root()).await?;
+    let past = end_of_stream(post.app, now.state.root()).await?;
+    Ok(Feed::Bubble(BubbleFeed {
+        run: StartedRun::new(now.state.key(), run.id.clone()),
+        start: Start::Named(id),
+        seen: Some(seen),
+        past: Some((past, open)),
+        first,
+    }))
+}
+
+/// Ends the client's stream without adding a step to its message.
+fn nothing(id: String, first: Vec<UiChunk>) -> Feed {
+    let mut chunks = vec![UiChunk::Start { message_id: id }];
+    chunks.extend(first);
+    chunks.push(UiChunk::Finish {
+        finish_reason: Some(FinishReason::ToolCalls),
+    });
+    Feed::Chunks(chunks)
+}
+
+/// A request in which no answer is to a call that waits: it was sent before, it is late, or the session has left the
+/// calls behind.
+async fn unanswered(
+    post: &Post<'_>,
+    found: &Snapshot,
+    id: String,
+    rejected: &[RejectedAnswer],
+    end: Sequence,
+) -> Result<Feed, ApiError> {
+    if let Some(feed) = sent_before(post, found, &id, rejected).await? {
+        return Ok(feed);
+    }
+    if rejected.is_empty() {
+        // The client has answered nothing, and wants to know what comes.
+        return continued(post, (found, found), id, Vec::new(), end).await;
+    }
+    let mut late = Vec::new();
+    for answer in rejected {
+        if let Some(submission) = &answer.submission
+            && is_timed_out(post, found, submission.tool_call_id()).await?
+        {
+            let (_, is_late) = submit(post, found, &[], vec![submission.clone()]).await?;
+            late.extend(is_late);
+        }
+    }
+    let why = if late.is_empty() { STALE } else { LATE };
+    let calls: Vec<_> = rejected
+        .iter()
+        .map(|one| one.tool_call_id.clone())
+        .collect();
+    // The rejection closes a step, so that the client does not send the same answers again.
+    Ok(Feed::Chunks(vec![
+        UiChunk::Start { message_id: id },
+        UiChunk::StartStep {},
+        rejection(&calls, why),
+        UiChunk::FinishStep {},
+        UiChunk::Finish {
+            finish_reason: Some(FinishReason::Stop),
+        },
+    ]))
+}
+
+fn rejection(calls: &[String], (code, reason): (&str, &str)) -> UiChunk {
+    let data = json!({ "toolCallIds": calls, "reason": reason, "code": code });
+    DataChunk::new("resume-rejected", data).into()
+}
+
+/// Returns what followed answers that were accepted before: a request whose answer was lost is sent again. The client
+/// has everything up to the pause in which the calls waited, and nothing after it.
+async fn sent_before(
+    post: &Post<'_>,
+    found: &Snapshot,
+    id: &str,
+    rejected: &[RejectedAnswer],
+) -> Result<Option<Feed>, ApiError> {
+    let Some(last) = &found.run else {
+        return Ok(None);
+    };
+    if Bubble::of(last).id != id {
+        return Ok(None);
+    }
+    let named = |run: &RunRecord| {
+        let suspended = run.suspended.as_ref();
+        suspended.is_some_and(|suspended| {
+            rejected.iter().any(|answer| {
+                let call = answer.submission.as_ref().map(Submission::tool_call_id);
+                call.is_some_and(|call| suspended.tool_call_ids.contains(call))
+            }) || !suspended.children.is_empty() && !rejected.is_empty()
+        })
+    };
+    for answer in rejected {
+        let call = answer.submission.as_ref().map(Submission::tool_call_id);
+        if let Some(call) = call
+            && is_timed_out(post, found, call).await?
+        {
+            return Ok(None);
+        }
+    }
+    let runs = runs_of_turn(post.app, found).await?;
+    let Some(paused) = runs.iter().rposition(named) else {
+        return Ok(None);
+    };
+    let Some(next) = runs.get(paused + 1) else {
+        // The pause lasts: others of its calls wait.
+        return Ok(Some(nothing(id.to_owned(), Vec::new())));
+    };
+    let seen = (id.to_owned(), Sequence(next.start_sequence));
+    follow(post, found, last, seen, Vec::new()).await.map(Some)
+}
+
+async fn is_timed_out(post: &Post<'_>, found: &Snapshot, call: &CallId) -> Result<bool, ApiError> {
+    let root = found.state.root().as_root();
+    let which = Lookup::One(call.clone());
+    let answered = post.app.store().answered(root, which).await?;
+    let timed_out =
+        |kind: &AnswerKind| matches!(kind, AnswerKind::TimedOut(_) | AnswerKind::AnsweredLate);
+    Ok(answered.items.iter().any(|one| timed_out(&one.kind)))
+}

@@ -1,0 +1,75 @@
+//! `GET /chat/{id}/messages`: the history in pages of whole turns.
+
+use axum::Json;
+use axum::extract::State;
+use helix_agents_core::store::{Page, Snapshot};
+use helix_agents_wire::{
+    ConvertOptions, SnapshotStatus, ToolKinds, UiChunk, UiMessageStore, UiMessages, UiRole,
+    convert_messages, replay_message,
+};
+
+use super::bubble::Bubble;
+use crate::ApiError;
+use crate::builder::App;
+use crate::caller::{Caller, SessionPath};
+use crate::query::Pairs;
+
+/// The default and the maximum number of turns per page.
+const USUAL: usize = 50;
+const MOST: usize = 200;
+
+pub(crate) async fn messages(
+    State(app): State<App>,
+    caller: Caller,
+    SessionPath(session): SessionPath,
+    query: Pairs,
+) -> Result<Json<UiMessages>, ApiError> {
+    let page = query.page(USUAL, MOST)?;
+    let found = caller.open(&app, &session).await?;
+    let reader = reader(&app, &found);
+    let pages = reader.page(found.state.key(), shown(&found), (page.offset, page.limit));
+    Ok(Json(pages.await?))
+}
+
+/// Reads the messages of a session as UI messages.
+pub(super) fn reader<'a>(app: &'a App, found: &Snapshot) -> UiMessageStore<'a> {
+    UiMessageStore::new(app.store(), options(app, found))
+}
+
+fn options(app: &App, found: &Snapshot) -> ConvertOptions {
+    let tools = ToolKinds::of_agents(app.runtime.agents());
+    ConvertOptions::new(found.state.agent_type.as_str()).tools(tools)
+}
+
+/// The number of messages that a page is shown: those of the bubble in flight come with its stream. A sub-agent has no
+/// stream of its own.
+pub(super) fn shown(found: &Snapshot) -> usize {
+    let is_in_flight = SnapshotStatus::of(found).is_in_flight() && found.state.key().is_root();
+    let run = found
+        .run
+        .as_ref()
+        .filter(|run| is_in_flight && !run.status.is_ended());
+    match run {
+        Some(run) => Bubble::of(run).begins_at.min(found.message_count),
+        None => found.message_count,
+    }
+}
+
+/// Makes the chunks of a bubble from the messages, where its own are no longer kept.
+pub(super) async fn bubble(
+    app: &App,
+    found: &Snapshot,
+    bubble: &Bubble,
+) -> Result<Option<Vec<UiChunk>>, ApiError> {
+    let page = Page::new(
+        bubble.begins_at,
+        found.message_count.saturating_sub(bubble.begins_at),
+    );
+    let stored = app.store().messages(found.state.key(), page).await?;
+    let options = options(app, found).first(bubble.begins_at);
+    let messages = convert_messages(stored.items, &options);
+    let message = messages
+        .into_iter()
+        .find(|one| one.role == UiRole::Assistant);
+    Ok(message.map(|message| replay_message(&message)))
+}

@@ -1,0 +1,389 @@
+//! New messages: the first of a session, the next of it, edited ones, and those that are to be answered once more.
+
+use helix_agents_core::MessageId;
+use helix_agents_core::entries::{AsRead, EntryError, ExecuteRequest};
+use helix_agents_core::message::{Message, UserMessage};
+use helix_agents_core::runtime::{RunOptions, RuntimeError, StartedRun};
+use helix_agents_core::session::RunStatus;
+use helix_agents_core::store::{Page, Snapshot, StoreError};
+use helix_agents_wire::{
+    ConvertOptions, IncomingMessage, ResumePosition, ToolKinds, Trigger, UiRole, convert_messages,
+    extract_resume_intent, replay_message,
+};
+use serde_json::{Map, Value};
+
+use super::attaching::{open_approvals, replay};
+use super::bubble::Bubble;
+use super::feed::{BubbleFeed, Feed};
+use super::posting::Post;
+use super::{answering, attaching};
+use crate::view::all_pending;
+use crate::{Access, ApiError};
+
+/// How often a request is planned again when another one was faster.
+const MAX_ATTEMPTS: usize = 32;
+/// The number of messages that are read at once.
+const BATCH: usize = 256;
+/// How far back a message that is sent is looked for: the same request may come twice.
+const MAX_LOOK_BACK: usize = 1024;
+
+/// A message of the history that a request repeats.
+struct Known {
+    /// Its position in the history; `None` while it waits for its run.
+    position: Option<usize>,
+    message: UserMessage,
+}
+
+/// Starts a turn with the messages that users wrote at the end of a chat, unless the session has them already.
+pub(super) async fn send(post: &Post<'_>) -> Result<Feed, ApiError> {
+    for _ in 0..MAX_ATTEMPTS {
+        let found = post.caller.find_if_any(post.app, &post.session).await?;
+        let sent = match found {
+            None => start(post, None, post.body.trailing_user_messages(), None).await,
+            Some(found) => {
+                post.may(&found).await?;
+                match next(post, found).await? {
+                    Next::Feed(feed) => return Ok(feed),
+                    Next::Sent(sent) => sent,
+                }
+            }
+        };
+        match sent {
+            Ok(run) => return Ok(Feed::Bubble(BubbleFeed::whole(run))),
+            // Somebody else was faster, perhaps with the same message.
+            Err(Refused::Changed) => {}
+            Err(Refused::For(error)) => return Err(error),
+        }
+    }
+    Err(ApiError::overloaded(
+        "the session changes all the time; send the message again",
+    ))
+}
+
+enum Next {
+    /// The session has the message already.
+    Feed(Feed),
+    Sent(Result<StartedRun, Refused>),
+}
+
+enum Refused {
+    Changed,
+    For(ApiError),
+}
+
+impl<E: Into<ApiError>> From<E> for Refused {
+    fn from(error: E) -> Self {
+        Self::For(error.into())
+    }
+}
+
+async fn next(post: &Post<'_>, found: Snapshot) -> Result<Next, ApiError> {
+    let tail = post.body.trailing_user_messages();
+    let known = look_up(post, &found, tail).await?;
+    let is_known = |message: &IncomingMessage| known_of(&known, message).is_some();
+    let edited = edited(post, tail).filter(|message| is_known(message));
+    if let Some(message) = edited {
+        return edit(post, found, tail, (message, &known)).await;
+    }
+    let is_repeated = match tail
+        .iter()
+        .filter(|message| !message.is_hidden())
+        .collect::<Vec<_>>()
+    {
+        visible if visible.is_empty() => tail.iter().all(is_known),
+        visible => visible.into_iter().all(is_known),
+    };
+    if is_repeated {
+        let last = tail
+            .iter()
+            .rev()
+            .find_map(|message| known_of(&known, message));
+        return repeated(post, &found, last).await.map(Next::Feed);
+    }
+    let from = tail.iter().rposition(is_known).map_or(0, |known| known + 1);
+    let new = tail.get(from..).unwrap_or_default();
+    // What was answered together with the message is not lost.
+    let pending = all_pending(post.app.store(), found.state.root()).await?;
+    let intents = extract_resume_intent(&post.body.messages, &pending);
+    let intents = intents
+        .map_err(|error| ApiError::invalid(error.to_string()))?
+        .intents;
+    if !intents.is_empty() {
+        answering::submit(post, &found, &pending, intents).await?;
+        return Ok(Next::Sent(Err(Refused::Changed)));
+    }
+    Ok(Next::Sent(start(post, Some(found), new, None).await))
+}
+
+/// The message whose turn is to be made again.
+fn edited<'a>(post: &Post<'_>, tail: &'a [IncomingMessage]) -> Option<&'a IncomingMessage> {
+    let named = |id: &str| {
+        tail.iter()
+            .find(|message| message.id.as_deref() == Some(id))
+    };
+    let visible = || tail.iter().rev().find(|message| !message.is_hidden());
+    match post.body.trigger {
+        // It may name the answer, which the client has cut off.
+        Trigger::RegenerateMessage => visible().or(tail.last()),
+        _ => post.body.message_id.as_deref().and_then(named),
+    }
+}
+
+/// Puts a turn in the place of one that the session has.
+async fn edit(
+    post: &Post<'_>,
+    found: Snapshot,
+    tail: &[IncomingMessage],
+    (message, known): (&IncomingMessage, &[Known]),
+) -> Result<Next, ApiError> {
+    let Some(edited) = known_of(known, message) else {
+        return Ok(Next::Sent(Err(Refused::Changed)));
+    };
+    let Some(position) = edited.position else {
+        // It waits for its run.
+        return repeated(post, &found, Some(edited)).await.map(Next::Feed);
+    };
+    let bubble = found.run.as_ref().map(Bubble::of);
+    let turn = bubble.filter(|bubble| position >= bubble.turn_begins_at);
+    let is_latest = turn.is_some();
+    let is_same = message
+        .to_user_message(fallback(post))?
+        .same_as(&edited.message);
+    let is_running = found.run.as_ref().is_some_and(|run| {
+        run.status == RunStatus::Running
+            && found.stop.as_ref().is_none_or(|stop| stop.run_id != run.id)
+    });
+    let is_regenerated = post.body.trigger == Trigger::RegenerateMessage;
+    if is_latest && is_same && (is_running || !is_regenerated) {
+        return repeated(post, &found, Some(edited)).await.map(Next::Feed);
+    }
+    // Messages of earlier turns that nobody answered stand before it, too.
+    let first = turn.map_or(position, |turn| turn.turn_begins_at);
+    let is_before = |message: &IncomingMessage| {
+        let position = known_of(known, message).and_then(|known| known.position);
+        position.is_some_and(|position| position < first)
+    };
+    let from = tail
+        .iter()
+        .rposition(is_before)
+        .map_or(0, |before| before + 1);
+    let messages = tail.get(from..).unwrap_or_default();
+    let id = edited.message.id.clone();
+    Ok(Next::Sent(start(post, Some(found), messages, id).await))
+}
+
+/// Answers a request whose messages the session has: with the bubble in flight or the last one, or with the one that
+/// answered them.
+async fn repeated(
+    post: &Post<'_>,
+    found: &Snapshot,
+    last: Option<&Known>,
+) -> Result<Feed, ApiError> {
+    let position = last.and_then(|last| last.position);
+    let (Some(position), Some(run)) = (position, &found.run) else {
+        return match attaching::waiting(found) {
+            Some(run) => Ok(Feed::Bubble(BubbleFeed::whole(run))),
+            None => whole(post, found).await,
+        };
+    };
+    let bubble = Bubble::of(run);
+    if position >= bubble.turn_begins_at {
+        let mut feed = BubbleFeed::whole(StartedRun::new(found.state.key(), run.id.clone()));
+        let end = attaching::end_of_stream(post.app, found.state.root()).await?;
+        feed.past = Some((end, open_approvals(post.app, found.state.root()).await?));
+        return Ok(Feed::Bubble(feed));
+    }
+    // An earlier turn: its chunks are in the middle of the stream, its messages are at hand.
+    let mut end = position;
+    let mut messages = Vec::new();
+    let mut is_answered = false;
+    'turn: while end < bubble.turn_begins_at {
+        let page = Page::new(end, BATCH.min(bubble.turn_begins_at - end));
+        let read = post
+            .app
+            .store()
+            .messages(found.state.key(), page)
+            .await?
+            .items;
+        if read.is_empty() {
+            break;
+        }
+        for message in read {
+            let is_user =
+                matches!(&message, Message::User(user) if helix_agents_wire::begins_turn(user));
+            if is_user && is_answered {
+                break 'turn;
+            }
+            is_answered |= !is_user;
+            messages.push(message);
+            end += 1;
+        }
+    }
+    let tools = ToolKinds::of_agents(post.app.runtime.agents());
+    let options = ConvertOptions::new(found.state.agent_type.as_str()).tools(tools);
+    let messages = convert_messages(messages, &options.first(position));
+    match messages
+        .iter()
+        .find(|message| message.role == UiRole::Assistant)
+    {
+        Some(message) => Ok(Feed::Chunks(replay_message(message))),
+        None => whole(post, found).await,
+    }
+}
+
+/// The bubble in flight or the last one, from its beginning on.
+async fn whole(post: &Post<'_>, found: &Snapshot) -> Result<Feed, ApiError> {
+    let feed = replay(post.app, found, &ResumePosition::default()).await?;
+    feed.ok_or_else(|| {
+        ApiError::stale("the session has the message already, and never answered it")
+    })
+}
+
+/// Starts a turn.
+async fn start(
+    post: &Post<'_>,
+    found: Option<Snapshot>,
+    messages: &[IncomingMessage],
+    edits: Option<MessageId>,
+) -> Result<StartedRun, Refused> {
+    let app = post.app;
+    let user = post.caller.principal.user.as_ref();
+    let agent = match &found {
+        Some(found) => post
+            .agent
+            .clone()
+            .unwrap_or_else(|| found.state.agent_type.to_string()),
+        None => post.agent.clone().map_or_else(|| default_agent(post), Ok)?,
+    };
+    if found.is_none() {
+        if user.is_none() && !post.caller.principal.admin {
+            let detail = "the session would have no owner; sign in as a user to start one";
+            return Err(ApiError::forbidden(detail).into());
+        }
+        let access = Access::new(post.caller.operation).to(&post.session, &agent);
+        post.caller.may(app, access).await?;
+    }
+    let messages = messages
+        .iter()
+        .map(|message| message.to_user_message(fallback(post)))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(ApiError::from)?;
+    let mut request = ExecuteRequest::by_name(agent, messages)
+        .in_session(post.session.clone())
+        .double_texting(app.double_texting)
+        .abandon_pending(true)
+        .unless_changed()
+        .as_read(match found {
+            Some(found) => AsRead::from(Some(found)),
+            None => AsRead::Absent,
+        });
+    request.user_id = user.cloned();
+    request.edits = edits;
+    if let Some(metadata) = &post.body.metadata {
+        let texts = metadata
+            .iter()
+            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+        request.metadata = texts.collect();
+    }
+    let admitted = app.quota.admit(app.store(), user).await?;
+    match app.runtime.start(request, RunOptions::default()).await {
+        Ok(run) => {
+            admitted.started(&run);
+            Ok(run)
+        }
+        Err(RuntimeError::Entry(
+            EntryError::Changed { .. } | EntryError::Store(StoreError::AlreadyExists { .. }),
+        )) => Err(Refused::Changed),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The agent of a chat that names none.
+fn default_agent(post: &Post<'_>) -> Result<String, ApiError> {
+    let names = || post.app.runtime.agents().names().into_iter();
+    let agent = post.app.default_agent.clone().or_else(|| names().next());
+    agent.ok_or_else(|| ApiError::invalid("the server has no agent; register one"))
+}
+
+fn fallback<'a>(post: &'a Post<'_>) -> Option<&'a Map<String, Value>> {
+    post.body.metadata.as_ref()
+}
+
+fn known_of<'a>(known: &'a [Known], message: &IncomingMessage) -> Option<&'a Known> {
+    let id = message.id.as_deref()?;
+    known.iter().find(|known| {
+        known
+            .message
+            .id
+            .as_ref()
+            .is_some_and(|known| known.as_str() == id)
+    })
+}
+
+/// Looks for messages by their ids: among those that wait, and in the history from its end on. A message that is edited
+/// is looked for in all of it.
+async fn look_up(
+    post: &Post<'_>,
+    found: &Snapshot,
+    tail: &[IncomingMessage],
+) -> Result<Vec<Known>, ApiError> {
+    let ids: Vec<&str> = tail
+        .iter()
+        .filter_map(|message| message.id.as_deref())
+        .collect();
+    let is_wanted = |message: &UserMessage| {
+        let id = message.id.as_ref();
+        id.is_some_and(|id| ids.contains(&id.as_str()))
+    };
+    let waiting = found.inbox.iter().flat_map(|row| &row.messages);
+    let mut known: Vec<_> = waiting
+        .filter(|message| is_wanted(message))
+        .map(|message| Known {
+            position: None,
+            message: message.clone(),
+        })
+        .collect();
+    let is_edit = edited(post, tail).is_some();
+    let limit = if is_edit { usize::MAX } else { MAX_LOOK_BACK };
+    let mut end = found.message_count;
+    while end > 0 && known.len() < ids.len() && found.message_count - end < limit {
+        let start = end.saturating_sub(BATCH);
+        let mut at = start;
+        while at < end {
+            let page = Page::new(at, end - at);
+            let read = post
+                .app
+                .store()
+                .messages(found.state.key(), page)
+                .await?
+                .items;
+            if read.is_empty() {
+                break;
+            }
+            for message in read {
+                if let Message::User(message) = message
+                    && is_wanted(&message)
+                {
+                    known.push(Known {
+                        position: Some(at),
+                        message,
+                    });
+                }
+                at += 1;
+            }
+        }
+        end = start;
+    }
+    Ok(known)
+}
+
+/// Whether two messages say the same.
+trait SameAs {
+    fn same_as(&self, other: &Self) -> bool;
+}
+
+impl SameAs for UserMessage {
+    fn same_as(&self, other: &Self) -> bool {
+        self.content == other.content && self.files == other.files
+    }
+}

@@ -1,0 +1,129 @@
+//! `GET /chat/{id}/snapshot`: what a page needs when it is loaded.
+
+use axum::Json;
+use axum::extract::State;
+use helix_agents_core::store::Snapshot as Found;
+use helix_agents_wire::{Snapshot, SnapshotStatus};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::attaching::end_of_stream;
+use super::bubble::Bubble;
+use super::history::{reader, shown};
+use crate::ApiError;
+use crate::builder::App;
+use crate::caller::{Caller, SessionPath};
+use crate::view::{PendingView, all_pending};
+
+/// The approximate size of the messages in a snapshot. Older ones are on the pages of `/chat/{id}/messages`.
+const MESSAGE_BYTES: usize = 2 * 1024 * 1024;
+
+/// A snapshot of a session.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+#[expect(dead_code, reason = "it describes the answer")]
+pub(crate) struct SnapshotBody {
+    session_id: String,
+    agent_type: String,
+    #[schema(nullable = false)]
+    run_id: Option<String>,
+    state: Value,
+    messages: Vec<UiMessageBody>,
+    has_more: bool,
+    stream_sequence: u64,
+    status: StatusBody,
+    #[schema(required = true)]
+    checkpoint_id: Option<String>,
+    timestamp: u64,
+    #[schema(nullable = false)]
+    error: Option<ErrorBody>,
+    pending: Vec<PendingView>,
+}
+
+/// Whether there is a stream to read.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+#[expect(dead_code, reason = "it describes the answer")]
+pub(crate) enum StatusBody {
+    Active,
+    Paused,
+    Ended,
+    Failed,
+}
+
+/// Why the last turn failed.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it describes the answer")]
+pub(crate) struct ErrorBody {
+    error: String,
+    code: String,
+}
+
+/// A message of the AI SDK.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it describes the answer")]
+pub(crate) struct UiMessageBody {
+    id: String,
+    /// `user` or `assistant`.
+    role: String,
+    #[schema(value_type = Vec<Object>)]
+    parts: Vec<Value>,
+    #[schema(value_type = Option<Object>, nullable = false)]
+    metadata: Option<Value>,
+}
+
+/// A page of turns.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+#[expect(dead_code, reason = "it describes the answer")]
+pub(crate) struct UiMessagesBody {
+    messages: Vec<UiMessageBody>,
+    /// The number of turns.
+    total: u64,
+    has_more: bool,
+}
+
+pub(crate) async fn snapshot(
+    State(app): State<App>,
+    caller: Caller,
+    SessionPath(session): SessionPath,
+) -> Result<Json<Snapshot>, ApiError> {
+    let mut found = caller.open(&app, &session).await?;
+    loop {
+        let (messages, has_more) = reader(&app, &found)
+            .latest(found.state.key(), shown(&found), MESSAGE_BYTES)
+            .await?;
+        let end = end_of_stream(&app, found.state.root()).await?;
+        let pending = all_pending(app.store(), found.state.root()).await?;
+        // Everything is of one moment, or a message would be shown twice or not at all.
+        let now = caller.find(&app, &session).await?;
+        if !is_same(&found, &now) {
+            found = now;
+            continue;
+        }
+        let status = SnapshotStatus::of(&found);
+        let in_flight = found.run.as_ref().filter(|run| {
+            status.is_in_flight() && !run.status.is_ended() && found.state.key().is_root()
+        });
+        let is_root = found.state.key().is_root();
+        let theirs = pending
+            .into_iter()
+            .filter(|call| call.answer.is_none() && (is_root || call.session_id == session));
+        let sequence = in_flight.map_or(end, |run| Bubble::of(run).after);
+        let snapshot = Snapshot::of(&found, app.runtime.clock().now())
+            .messages(messages, has_more)
+            .stream_sequence(sequence)
+            .pending(theirs);
+        return Ok(Json(snapshot));
+    }
+}
+
+/// Whether nothing that a snapshot shows has changed in between.
+fn is_same(one: &Found, other: &Found) -> bool {
+    let run = |found: &Found| found.run.as_ref().map(|run| (run.id.clone(), run.status));
+    one.message_count == other.message_count
+        && one.cuts == other.cuts
+        && one.state_version == other.state_version
+        && one.inbox.len() == other.inbox.len()
+        && run(one) == run(other)
+}

@@ -1,0 +1,645 @@
+//! From the chunks of a turn to the chunks of its bubble.
+
+mod children;
+mod options;
+
+use std::collections::{HashMap, HashSet};
+
+use helix_agents_core::step::FINISH_TOOL;
+use helix_agents_core::stream::{Chunk, ChunkPayload, Sequence, StoredChunk};
+use helix_agents_core::time::Timestamp;
+use helix_agents_core::{ApprovalId, CallId, SessionId};
+use serde_json::{Value, json};
+
+use self::children::Children;
+pub use self::options::TransformerOptions;
+use crate::{DataChunk, FinishReason, ToolKind, UiChunk};
+
+/// The largest arguments that are kept while they stream, to be shown if the call ends before they were read.
+const MAX_ARGUMENTS: usize = 64 * 1024;
+
+/// What clients are told of arguments that were thrown away with the attempt that made them.
+const DISCARDED: &str = "The attempt that made this call was discarded.";
+
+/// Turns the chunks of a turn into the chunks of one assistant message.
+///
+/// Give it the chunks of the turn in order, from the first on; a client that has the first of them is spared what it
+/// returns for those. Each model call becomes a step: `start-step`, its blocks and calls, `finish-step`; without
+/// steps a stock client would send the same answers for ever. Blocks are closed before a call and before the end of
+/// their step.
+///
+/// ```
+/// use helix_agents_core::stream::StoredChunk;
+/// use helix_agents_wire::{FinishReason, StreamTransformer, TransformerOptions, UiChunk};
+///
+/// fn bubble(chunks: &[StoredChunk], options: TransformerOptions) -> Vec<UiChunk> {
+///     let mut transformer = StreamTransformer::new(options);
+///     let mut all = vec![transformer.start("msg-1")];
+///     for chunk in chunks {
+///         all.extend(transformer.transform(chunk));
+///     }
+///     all.extend(transformer.finalize(FinishReason::Stop));
+///     all
+/// }
+/// ```
+#[derive(Debug)]
+pub struct StreamTransformer {
+    options: TransformerOptions,
+    step_is_open: bool,
+    /// Whether the open step has shown anything.
+    step_has_content: bool,
+    text: Option<String>,
+    reasoning: Option<String>,
+    calls: HashMap<String, Call>,
+    denied: HashSet<String>,
+    children: Children,
+    failed: bool,
+}
+
+/// A call that the client knows.
+#[derive(Debug, Clone)]
+struct Call {
+    /// The session that made it.
+    owner: SessionId,
+    name: String,
+    is_client: bool,
+    /// The text of its arguments while they stream.
+    arguments: String,
+    is_available: bool,
+    is_done: bool,
+    started_at: Option<Timestamp>,
+}
+
+impl StreamTransformer {
+    /// Creates a transformer.
+    #[must_use]
+    pub fn new(options: TransformerOptions) -> Self {
+        Self {
+            options,
+            step_is_open: false,
+            step_has_content: false,
+            text: None,
+            reasoning: None,
+            calls: HashMap::new(),
+            denied: HashSet::new(),
+            children: Children::default(),
+            failed: false,
+        }
+    }
+
+    /// Returns the first chunk of a message, or of what continues the message with this id.
+    #[must_use]
+    pub fn start(&self, message_id: impl Into<String>) -> UiChunk {
+        UiChunk::Start {
+            message_id: message_id.into(),
+        }
+    }
+
+    /// Whether the turn was reported as failed.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Turns one chunk into chunks of the message.
+    pub fn transform(&mut self, stored: &StoredChunk) -> Vec<UiChunk> {
+        let mut out = Vec::new();
+        if !self.options.takes(&stored.chunk) {
+            return out;
+        }
+        if self.options.is_own(&stored.chunk) {
+            self.own(stored, &mut out);
+        } else {
+            self.of_child(stored, &mut out);
+        }
+        if !self.options.include_step_events {
+            out.retain(|chunk| !matches!(chunk, UiChunk::StartStep {} | UiChunk::FinishStep {}));
+        }
+        out
+    }
+
+    /// Returns the chunks that end the step that is open: what comes before the end of a pause.
+    pub fn end_step(&mut self) -> Vec<UiChunk> {
+        let mut out = Vec::new();
+        self.children.flush(&mut out);
+        self.close_step(&mut out);
+        if !self.options.include_step_events {
+            out.retain(|chunk| !matches!(chunk, UiChunk::FinishStep {}));
+        }
+        out
+    }
+
+    /// Returns the chunks that end the message for now. A turn that was reported as failed has its end already.
+    pub fn finalize(&mut self, reason: FinishReason) -> Vec<UiChunk> {
+        let mut out = self.end_step();
+        if !self.failed {
+            out.push(UiChunk::Finish {
+                finish_reason: Some(reason),
+            });
+        }
+        out
+    }
+
+    /// Returns the chunks that report a failure, unless one was reported already.
+    pub fn fail(&mut self, text: &str, code: &str) -> Vec<UiChunk> {
+        let mut out = Vec::new();
+        if !self.failed {
+            self.error(text, code, false, &mut out);
+        }
+        out
+    }
+
+    fn own(&mut self, stored: &StoredChunk, out: &mut Vec<UiChunk>) {
+        let chunk = &stored.chunk;
+        let at = stored.sequence;
+        match &chunk.payload {
+            ChunkPayload::TextDelta { delta } => self.text(at, delta, out),
+            ChunkPayload::Thinking {
+                content,
+                is_complete,
+            } => self.thinking(at, content, *is_complete, out),
+            ChunkPayload::ToolArgStreamStart {
+                tool_call_id,
+                tool_name,
+            } => self.arguments_begin(chunk, tool_name, tool_call_id, out),
+            ChunkPayload::ToolArgStreamDelta {
+                tool_call_id,
+                delta,
+            } => self.arguments(&self.wire_id(chunk, tool_call_id), delta, out),
+            ChunkPayload::ToolStart {
+                tool_call_id,
+                tool_name,
+                arguments,
+            } => {
+                let id = self.wire_id(chunk, tool_call_id);
+                self.available(chunk, (&id, tool_name), arguments, true, out);
+                if let Some(call) = self.calls.get_mut(&id) {
+                    call.started_at = Some(chunk.timestamp);
+                }
+            }
+            ChunkPayload::ToolApprovalRequest {
+                tool_call_id,
+                tool_name,
+                approval_id,
+                input,
+                ..
+            } => {
+                let call = (tool_call_id, tool_name.as_str());
+                self.asked(stored, call, approval_id, input, out);
+            }
+            ChunkPayload::ToolApprovalResponse {
+                tool_call_id,
+                approved,
+                ..
+            } => {
+                self.open_step(out);
+                self.decided(chunk, tool_call_id, *approved, out);
+            }
+            ChunkPayload::ToolEnd {
+                tool_call_id,
+                tool_name,
+                result,
+                success,
+                error,
+            } => {
+                let failure = (!success).then(|| error.clone().unwrap_or_default());
+                let ended = (result, failure.as_deref());
+                self.ended(chunk, (tool_call_id, tool_name), ended, out);
+            }
+            ChunkPayload::ToolError {
+                tool_call_id,
+                tool_name,
+                error,
+            }
+            | ChunkPayload::ToolOutputError {
+                tool_call_id,
+                tool_name,
+                error,
+            } => {
+                let ended = (&Value::Null, Some(error.as_str()));
+                self.ended(chunk, (tool_call_id, tool_name), ended, out);
+            }
+            ChunkPayload::ToolInputError {
+                tool_call_id,
+                tool_name,
+                input,
+                error,
+            } => self.refused(chunk, (tool_call_id, tool_name), (input, error), out),
+            ChunkPayload::SubagentStart { .. } => self.children.started(chunk, out),
+            ChunkPayload::SubagentEnd { .. } => self.children.ended(chunk, out),
+            ChunkPayload::StatePatch { patches } => {
+                let data = json!({ "sequence": at.0, "patches": patches });
+                out.push(DataChunk::new("state-patch", data).into());
+            }
+            ChunkPayload::Custom { event_name, data } => out.push(custom(event_name, data)),
+            ChunkPayload::Error {
+                error,
+                code,
+                recoverable,
+                ..
+            } => self.error(error, code.as_str(), *recoverable, out),
+            ChunkPayload::Output { output } => out.push(output_of(output)),
+            other => self.control(at, other, out),
+        }
+    }
+
+    /// Chunks that say how the run goes.
+    fn control(&mut self, at: Sequence, payload: &ChunkPayload, out: &mut Vec<UiChunk>) {
+        let is_past = self.options.is_past(at);
+        let told = |name: &str, data: Value| UiChunk::from(DataChunk::transient(name, data));
+        match payload {
+            ChunkPayload::RunStarted { trigger, turn } => {
+                out.push(told(
+                    "run-started",
+                    json!({ "trigger": trigger, "turn": turn }),
+                ));
+            }
+            ChunkPayload::RunResumed {} => out.push(told("run-resumed", json!({}))),
+            ChunkPayload::RunPaused {
+                status,
+                tool_call_ids,
+            } => {
+                self.close_step(out);
+                let data = json!({ "status": status, "toolCallIds": tool_call_ids });
+                out.push(told("run-paused", data));
+            }
+            ChunkPayload::RunInterrupted { reason } => {
+                self.close_step(out);
+                out.push(told(
+                    "run-interrupted",
+                    optional("reason", reason.as_deref()),
+                ));
+            }
+            ChunkPayload::CheckpointCreated { checkpoint_id } => {
+                let data = json!({ "checkpointId": checkpoint_id });
+                out.push(told("checkpoint-created", data));
+            }
+            ChunkPayload::StepCommitted { message_count } => {
+                self.close_step(out);
+                let data = json!({ "messageCount": message_count });
+                out.push(told("step-committed", data));
+            }
+            ChunkPayload::StateConflict { conflicts } => {
+                out.push(told("state-conflict", json!({ "conflicts": conflicts })));
+            }
+            ChunkPayload::StepDiscarded { reason } => {
+                let was_shown = self.step_has_content;
+                self.discard(out);
+                out.push(told("step-discarded", json!({ "reason": reason })));
+                if was_shown && !is_past {
+                    out.push(told("stream-resync", json!({ "reason": reason })));
+                }
+            }
+            ChunkPayload::StreamResync { reason } => {
+                self.discard(out);
+                if !is_past {
+                    out.push(told("stream-resync", json!({ "reason": reason })));
+                }
+            }
+            ChunkPayload::ExecutorSuperseded {} => {
+                out.push(told("executor-superseded", json!({})));
+            }
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, at: Sequence, delta: &str, out: &mut Vec<UiChunk>) {
+        if delta.is_empty() {
+            return;
+        }
+        self.close_reasoning(out);
+        self.open_step(out);
+        let id = match &self.text {
+            Some(id) => id.clone(),
+            None => {
+                let id = format!("text-{at}");
+                out.push(UiChunk::TextStart { id: id.clone() });
+                self.text = Some(id.clone());
+                id
+            }
+        };
+        out.push(UiChunk::TextDelta {
+            id,
+            delta: delta.to_owned(),
+        });
+    }
+
+    fn thinking(&mut self, at: Sequence, content: &str, is_complete: bool, out: &mut Vec<UiChunk>) {
+        if !content.is_empty() {
+            self.close_text(out);
+            self.open_step(out);
+            let id = match &self.reasoning {
+                Some(id) => id.clone(),
+                None => {
+                    let id = format!("reasoning-{at}");
+                    out.push(UiChunk::ReasoningStart { id: id.clone() });
+                    self.reasoning = Some(id.clone());
+                    id
+                }
+            };
+            out.push(UiChunk::ReasoningDelta {
+                id,
+                delta: content.to_owned(),
+            });
+        }
+        if is_complete {
+            self.close_reasoning(out);
+        }
+    }
+
+    fn arguments_begin(&mut self, chunk: &Chunk, tool: &str, id: &CallId, out: &mut Vec<UiChunk>) {
+        let id = self.wire_id(chunk, id);
+        if tool == FINISH_TOOL || self.calls.contains_key(&id) {
+            return;
+        }
+        self.close_blocks(out);
+        self.open_step(out);
+        let call = self.call_of(chunk, tool);
+        self.calls.insert(id.clone(), call);
+        out.push(UiChunk::ToolInputStart {
+            tool_call_id: id,
+            tool_name: tool.to_owned(),
+            dynamic: true,
+        });
+    }
+
+    fn arguments(&mut self, id: &str, delta: &str, out: &mut Vec<UiChunk>) {
+        let Some(call) = self.calls.get_mut(id).filter(|call| !call.is_available) else {
+            return;
+        };
+        if call.arguments.len().saturating_add(delta.len()) <= MAX_ARGUMENTS {
+            call.arguments.push_str(delta);
+        }
+        out.push(UiChunk::ToolInputDelta {
+            tool_call_id: id.to_owned(),
+            input_text_delta: delta.to_owned(),
+        });
+    }
+
+    /// Shows the arguments of a call, once. `runs` is whether the server runs it without asking.
+    fn available(
+        &mut self,
+        chunk: &Chunk,
+        (id, tool): (&str, &str),
+        input: &Value,
+        runs: bool,
+        out: &mut Vec<UiChunk>,
+    ) {
+        if tool == FINISH_TOOL || self.calls.get(id).is_some_and(|call| call.is_available) {
+            return;
+        }
+        self.close_blocks(out);
+        self.open_step(out);
+        let mut call = self.call_of(chunk, tool);
+        call.is_available = true;
+        let is_ours = runs && !call.is_client;
+        self.calls.insert(id.to_owned(), call);
+        out.push(UiChunk::ToolInputAvailable {
+            tool_call_id: id.to_owned(),
+            tool_name: tool.to_owned(),
+            input: input.clone(),
+            provider_executed: is_ours.then_some(true),
+            dynamic: true,
+        });
+    }
+
+    /// Shows a call that a person must approve, with its request unless that was answered.
+    fn asked(
+        &mut self,
+        stored: &StoredChunk,
+        (call, tool): (&CallId, &str),
+        approval: &ApprovalId,
+        input: &Value,
+        out: &mut Vec<UiChunk>,
+    ) {
+        let id = self.wire_id(&stored.chunk, call);
+        self.available(&stored.chunk, (&id, tool), input, false, out);
+        if self.options.shows_approval(stored.sequence, approval) {
+            out.push(UiChunk::ToolApprovalRequest {
+                approval_id: approval.to_string(),
+                tool_call_id: id,
+            });
+        }
+    }
+
+    fn decided(&mut self, chunk: &Chunk, call: &CallId, approved: bool, out: &mut Vec<UiChunk>) {
+        if !approved {
+            let id = self.wire_id(chunk, call);
+            self.denied.insert(id);
+        }
+        out.push(decision(&chunk.payload));
+    }
+
+    fn refused(
+        &mut self,
+        chunk: &Chunk,
+        (call, tool): (&CallId, &str),
+        (input, error): (&Value, &str),
+        out: &mut Vec<UiChunk>,
+    ) {
+        if tool == FINISH_TOOL {
+            return;
+        }
+        let id = self.wire_id(chunk, call);
+        self.close_blocks(out);
+        self.open_step(out);
+        let mut call = self.call_of(chunk, tool);
+        (call.is_available, call.is_done) = (true, true);
+        let is_ours = !call.is_client;
+        self.calls.insert(id.clone(), call);
+        out.push(UiChunk::ToolInputError {
+            tool_call_id: id,
+            tool_name: tool.to_owned(),
+            input: input.clone(),
+            error_text: error.to_owned(),
+            provider_executed: is_ours.then_some(true),
+            dynamic: true,
+        });
+    }
+
+    /// Shows the result of a call, or why there is none, once.
+    fn ended(
+        &mut self,
+        chunk: &Chunk,
+        (call, tool): (&CallId, &str),
+        ended: (&Value, Option<&str>),
+        out: &mut Vec<UiChunk>,
+    ) {
+        let id = self.wire_id(chunk, call);
+        if tool == FINISH_TOOL || self.calls.get(&id).is_some_and(|call| call.is_done) {
+            return;
+        }
+        self.open_step(out);
+        // A call that never began has not shown its arguments.
+        let streamed = self.calls.get(&id).map(|call| call.arguments.as_str());
+        let input = streamed.and_then(|text| serde_json::from_str(text).ok());
+        let input = input.unwrap_or_else(|| json!({}));
+        self.available(chunk, (&id, tool), &input, true, out);
+        self.output(&id, ended, chunk.timestamp, out);
+    }
+
+    fn output(
+        &mut self,
+        id: &str,
+        (result, failure): (&Value, Option<&str>),
+        at: Timestamp,
+        out: &mut Vec<UiChunk>,
+    ) {
+        let Some(call) = self.calls.get_mut(id) else {
+            return;
+        };
+        call.is_done = true;
+        let provider_executed = (!call.is_client).then_some(true);
+        out.push(match failure {
+            None => UiChunk::ToolOutputAvailable {
+                tool_call_id: id.to_owned(),
+                output: result.clone(),
+                provider_executed,
+                dynamic: true,
+            },
+            Some(_) if self.denied.contains(id) => UiChunk::ToolOutputDenied {
+                tool_call_id: id.to_owned(),
+            },
+            Some(text) => UiChunk::ToolOutputError {
+                tool_call_id: id.to_owned(),
+                error_text: text.to_owned(),
+                provider_executed,
+                dynamic: true,
+            },
+        });
+        if let Some(started) = call.started_at {
+            let millis = at.as_millis().saturating_sub(started.as_millis());
+            let data = json!({ "toolCallId": id, "durationMs": millis });
+            out.push(DataChunk::transient("tool-timing", data).into());
+        }
+    }
+
+    fn error(&mut self, text: &str, code: &str, recoverable: bool, out: &mut Vec<UiChunk>) {
+        let data = json!({ "errorText": text, "code": code, "recoverable": recoverable });
+        let details = DataChunk::transient("error", data);
+        if recoverable {
+            out.push(details.into());
+            return;
+        }
+        self.children.flush(out);
+        self.close_step(out);
+        out.push(details.into());
+        out.push(UiChunk::Error {
+            error_text: text.to_owned(),
+        });
+        self.failed = true;
+    }
+
+    /// The id of a call in the message: its own, unless a call of another session of the tree has that.
+    fn wire_id(&self, chunk: &Chunk, call: &CallId) -> String {
+        let session = &chunk.base.session_id;
+        match self.calls.get(call.as_str()) {
+            Some(known) if known.owner != *session => format!("{session}/{call}"),
+            _ => call.to_string(),
+        }
+    }
+
+    fn call_of(&self, chunk: &Chunk, tool: &str) -> Call {
+        let agent = chunk.base.agent_type.as_str();
+        Call {
+            owner: chunk.base.session_id.clone(),
+            name: tool.to_owned(),
+            is_client: self.options.tools.of(agent, tool) == ToolKind::Client,
+            arguments: String::new(),
+            is_available: false,
+            is_done: false,
+            started_at: None,
+        }
+    }
+
+    fn open_step(&mut self, out: &mut Vec<UiChunk>) {
+        self.step_has_content = true;
+        if !self.step_is_open {
+            self.step_is_open = true;
+            out.push(UiChunk::StartStep {});
+        }
+    }
+
+    fn close_step(&mut self, out: &mut Vec<UiChunk>) {
+        self.close_blocks(out);
+        self.step_has_content = false;
+        if self.step_is_open {
+            self.step_is_open = false;
+            out.push(UiChunk::FinishStep {});
+        }
+    }
+
+    fn close_blocks(&mut self, out: &mut Vec<UiChunk>) {
+        self.close_text(out);
+        self.close_reasoning(out);
+    }
+
+    fn close_text(&mut self, out: &mut Vec<UiChunk>) {
+        if let Some(id) = self.text.take() {
+            out.push(UiChunk::TextEnd { id });
+        }
+    }
+
+    fn close_reasoning(&mut self, out: &mut Vec<UiChunk>) {
+        if let Some(id) = self.reasoning.take() {
+            out.push(UiChunk::ReasoningEnd { id });
+        }
+    }
+
+    /// Ends what an attempt has shown: its blocks, and the calls whose arguments were not complete.
+    fn discard(&mut self, out: &mut Vec<UiChunk>) {
+        self.close_blocks(out);
+        let mut begun: Vec<_> = self
+            .calls
+            .iter()
+            .filter(|(_, call)| !call.is_available)
+            .collect();
+        begun.sort_by(|one, other| one.0.cmp(other.0));
+        let begun: Vec<_> = begun
+            .into_iter()
+            .map(|(id, call)| (id.clone(), call.clone()))
+            .collect();
+        for (id, call) in begun {
+            // The next attempt may give its call the same id.
+            self.calls.remove(&id);
+            out.push(UiChunk::ToolInputError {
+                tool_call_id: id,
+                tool_name: call.name,
+                input: json!({}),
+                error_text: DISCARDED.to_owned(),
+                provider_executed: (!call.is_client).then_some(true),
+                dynamic: true,
+            });
+        }
+        self.close_step(out);
+    }
+}
+
+/// What a person decided about a call.
+fn decision(payload: &ChunkPayload) -> UiChunk {
+    let mut data = serde_json::to_value(payload).unwrap_or_default();
+    let id = data.get("approvalId").and_then(Value::as_str);
+    let id = format!("approval-{}", id.unwrap_or_default());
+    if let Value::Object(fields) = &mut data {
+        fields.remove("type");
+    }
+    DataChunk::new("approval", data).with_id(id).into()
+}
+
+fn custom(name: &str, data: &Value) -> UiChunk {
+    let name = if name.is_empty() { "custom" } else { name };
+    DataChunk::new(name, data.clone()).into()
+}
+
+/// The output of the turn. A text is in the bubble already.
+fn output_of(output: &Value) -> UiChunk {
+    let data = match output {
+        Value::String(_) => DataChunk::transient("output", output.clone()),
+        other => DataChunk::new("output", other.clone()),
+    };
+    data.with_id("output").into()
+}
+
+fn optional(key: &str, value: Option<&str>) -> Value {
+    value.map_or_else(|| json!({}), |value| json!({ key: value }))
+}

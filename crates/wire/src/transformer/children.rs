@@ -1,0 +1,276 @@
+//! Sub-agents in the bubble of their root: what they say is data, and their open calls are calls of the bubble.
+
+use std::collections::BTreeMap;
+
+use helix_agents_core::stream::{Chunk, ChunkPayload, StoredChunk};
+use helix_agents_core::{CallId, SessionId};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{StreamTransformer, custom};
+use crate::{DataChunk, ToolKind, UiChunk};
+
+/// The text of a sub-agent that a bubble shows. All of it is in the sub-agent's own session.
+const MAX_TEXT: usize = 64 * 1024;
+
+/// The sub-agents that were seen.
+#[derive(Debug, Default)]
+pub(super) struct Children(BTreeMap<SessionId, Child>);
+
+/// What a bubble shows of a sub-agent.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Child {
+    session_id: SessionId,
+    agent_type: String,
+    /// The call that started it; absent where that was in an earlier turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<String>,
+    status: &'static str,
+    text: String,
+    tools: Vec<ChildTool>,
+    /// The length of the text that was shown.
+    #[serde(skip)]
+    shown: usize,
+    /// Whether something else than the text has changed since.
+    #[serde(skip)]
+    changed: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ChildTool {
+    tool_call_id: String,
+    tool_name: String,
+    state: &'static str,
+}
+
+impl Child {
+    fn show(&mut self, out: &mut Vec<UiChunk>) {
+        self.shown = self.text.len();
+        self.changed = false;
+        let data = serde_json::to_value(&*self).unwrap_or_default();
+        let id = format!("subagent-{}", self.session_id);
+        out.push(DataChunk::new("subagent", data).with_id(id).into());
+    }
+
+    /// Shows more text once it is worth it: the whole text is written each time, so the bytes stay within a small
+    /// multiple of its length.
+    fn say(&mut self, delta: &str, out: &mut Vec<UiChunk>) {
+        let room = MAX_TEXT.saturating_sub(self.text.len());
+        let fits = delta.char_indices().map(|(at, char)| at + char.len_utf8());
+        let end = fits.take_while(|end| *end <= room).last().unwrap_or(0);
+        self.text.push_str(delta.get(..end).unwrap_or_default());
+        let new = self.text.len() - self.shown;
+        if new > 48 + self.shown / 4 {
+            self.show(out);
+        }
+    }
+
+    fn tool(&mut self, id: &str, name: &str, state: &'static str) {
+        self.changed = true;
+        match self.tools.iter_mut().find(|tool| tool.tool_call_id == id) {
+            Some(tool) => tool.state = state,
+            None => self.tools.push(ChildTool {
+                tool_call_id: id.to_owned(),
+                tool_name: name.to_owned(),
+                state,
+            }),
+        }
+    }
+}
+
+impl Children {
+    fn of(&mut self, chunk: &Chunk) -> &mut Child {
+        let session = &chunk.base.session_id;
+        self.named(session, &chunk.base.agent_type)
+    }
+
+    fn named(&mut self, session: &SessionId, agent: &str) -> &mut Child {
+        self.0.entry(session.clone()).or_insert_with(|| Child {
+            session_id: session.clone(),
+            agent_type: agent.to_owned(),
+            tool_call_id: None,
+            status: "running",
+            text: String::new(),
+            tools: Vec::new(),
+            shown: 0,
+            changed: true,
+        })
+    }
+
+    /// A sub-agent starts, told by the session that called it.
+    pub(super) fn started(&mut self, chunk: &Chunk, out: &mut Vec<UiChunk>) {
+        let ChunkPayload::SubagentStart {
+            tool_call_id,
+            sub_agent_type,
+            sub_session_id,
+        } = &chunk.payload
+        else {
+            return;
+        };
+        let child = self.named(sub_session_id, sub_agent_type);
+        child.tool_call_id = Some(tool_call_id.to_string());
+        child.status = "running";
+        let data = json!({ "toolCallId": tool_call_id, "agentType": sub_agent_type, "sessionId": sub_session_id });
+        out.push(DataChunk::transient("subagent-start", data).into());
+        child.show(out);
+    }
+
+    /// A sub-agent has ended.
+    pub(super) fn ended(&mut self, chunk: &Chunk, out: &mut Vec<UiChunk>) {
+        let ChunkPayload::SubagentEnd {
+            tool_call_id,
+            sub_agent_type,
+            sub_session_id,
+            success,
+            ..
+        } = &chunk.payload
+        else {
+            return;
+        };
+        let child = self.named(sub_session_id, sub_agent_type);
+        child
+            .tool_call_id
+            .get_or_insert_with(|| tool_call_id.to_string());
+        child.status = if *success { "completed" } else { "failed" };
+        child.show(out);
+        let data = json!({ "toolCallId": tool_call_id, "agentType": sub_agent_type,
+            "sessionId": sub_session_id, "success": success });
+        out.push(DataChunk::transient("subagent-end", data).into());
+    }
+
+    /// Shows what was not worth a chunk of its own yet.
+    pub(super) fn flush(&mut self, out: &mut Vec<UiChunk>) {
+        for child in self.0.values_mut() {
+            if child.changed || child.shown < child.text.len() {
+                child.show(out);
+            }
+        }
+    }
+}
+
+impl StreamTransformer {
+    /// A chunk of a sub-agent. Its text never becomes the bubble's; its calls that wait for somebody do.
+    pub(super) fn of_child(&mut self, stored: &StoredChunk, out: &mut Vec<UiChunk>) {
+        let chunk = &stored.chunk;
+        let agent = chunk.base.agent_type.as_str();
+        match &chunk.payload {
+            ChunkPayload::TextDelta { delta } => self.children.of(chunk).say(delta, out),
+            ChunkPayload::ToolStart {
+                tool_call_id,
+                tool_name,
+                arguments,
+            } => {
+                let id = self.wire_id(chunk, tool_call_id);
+                let waits = self.options.tools.of(agent, tool_name) == ToolKind::Client;
+                let state = if waits { "waiting" } else { "running" };
+                let child = self.children.of(chunk);
+                child.tool(&id, tool_name, state);
+                child.show(out);
+                if waits {
+                    self.available(chunk, (&id, tool_name), arguments, true, out);
+                }
+            }
+            ChunkPayload::ToolApprovalRequest {
+                tool_call_id,
+                tool_name,
+                approval_id,
+                input,
+                ..
+            } => {
+                let id = self.wire_id(chunk, tool_call_id);
+                let child = self.children.of(chunk);
+                child.tool(&id, tool_name, "waiting");
+                child.show(out);
+                let call = (tool_call_id, tool_name.as_str());
+                self.asked(stored, call, approval_id, input, out);
+            }
+            ChunkPayload::ToolApprovalResponse {
+                tool_call_id,
+                approved,
+                ..
+            } => self.decided(chunk, tool_call_id, *approved, out),
+            ChunkPayload::ToolEnd {
+                tool_call_id,
+                tool_name,
+                result,
+                success,
+                error,
+            } => {
+                let failure = (!success).then(|| error.clone().unwrap_or_default());
+                let call = (tool_call_id, tool_name.as_str());
+                self.child_call_ended(chunk, call, (result, failure.as_deref()), out);
+            }
+            ChunkPayload::ToolError {
+                tool_call_id,
+                tool_name,
+                error,
+            }
+            | ChunkPayload::ToolOutputError {
+                tool_call_id,
+                tool_name,
+                error,
+            }
+            | ChunkPayload::ToolInputError {
+                tool_call_id,
+                tool_name,
+                error,
+                ..
+            } => {
+                let call = (tool_call_id, tool_name.as_str());
+                self.child_call_ended(chunk, call, (&Value::Null, Some(error)), out);
+            }
+            ChunkPayload::SubagentStart { .. } => self.children.started(chunk, out),
+            ChunkPayload::SubagentEnd { .. } => self.children.ended(chunk, out),
+            ChunkPayload::Custom { event_name, data } => out.push(custom(event_name, data)),
+            ChunkPayload::Error {
+                recoverable: false, ..
+            } => {
+                let child = self.children.of(chunk);
+                child.status = "failed";
+                child.show(out);
+            }
+            ChunkPayload::RunStarted { .. } => {
+                let child = self.children.of(chunk);
+                if child.status != "running" {
+                    child.status = "running";
+                    child.show(out);
+                }
+            }
+            ChunkPayload::StepCommitted { .. } | ChunkPayload::RunPaused { .. } => {
+                self.children.flush(out);
+            }
+            _ => {}
+        }
+    }
+
+    fn child_call_ended(
+        &mut self,
+        chunk: &Chunk,
+        (call, tool): (&CallId, &str),
+        ended: (&Value, Option<&str>),
+        out: &mut Vec<UiChunk>,
+    ) {
+        let id = self.wire_id(chunk, call);
+        let child = self.children.of(chunk);
+        child.tool(
+            &id,
+            tool,
+            if ended.1.is_none() {
+                "completed"
+            } else {
+                "failed"
+            },
+        );
+        child.show(out);
+        // Only a call that waited for somebody is one of the bubble.
+        let waits = self.calls.get(&id).is_some_and(|call| {
+            !call.is_done && call.is_available && call.owner == chunk.base.session_id
+        });
+        if waits {
+            self.open_step(out);
+            self.output(&id, ended, chunk.timestamp, out);
+        }
+    }
+}
