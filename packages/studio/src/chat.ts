@@ -225,11 +225,12 @@ export function useConversation(id: string, agentType: string | undefined, snaps
   useEffect(() => {
     for (const one of now?.answered ?? []) {
       const call = { ...one, rootSessionId: id };
-      if (!decisionOf(call)) decide(call, decisionFrom({ ...one, at: one.answeredAt }));
+      const known = decisionOf(call);
+      if (!known || known.kind === "gone") decide(call, { ...decisionFrom({ ...one, at: one.answeredAt }), late: known?.late });
     }
     for (const [key, call] of asked.current.calls) {
       const isGone = now && !now.pending.some((one) => callKey(one) === key);
-      if (isGone && call.kind === "approval" && !decisionOf(call)) void lookUp(call, asked.current.sequence).catch(() => {});
+      if (isGone && call.kind === "approval" && (decisionOf(call)?.kind ?? "gone") === "gone") void lookUp(call, asked.current.sequence).catch(() => {});
     }
     if (now) asked.current = { calls: new Map(now.pending.map((one) => [callKey(one), one])), sequence: now.pending.length ? Math.min(asked.current.calls.size ? asked.current.sequence : now.streamSequence, now.streamSequence) : now.streamSequence };
   }, [id, now]);

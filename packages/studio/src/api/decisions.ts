@@ -67,7 +67,8 @@ export async function lookUp(call: PendingCall, from: number) {
       if (!line.startsWith("data:") || !line.includes("tool_approval_response")) continue;
       const chunk = JSON.parse(line.slice("data:".length)) as { type: string; toolCallId: string; sessionId: string; approved?: boolean; reason?: string; decidedBy?: string; timestamp: number };
       if (chunk.type !== "tool_approval_response" || chunk.toolCallId !== call.toolCallId || chunk.sessionId !== call.sessionId) continue;
-      if (!decisionOf(call)) decide(call, decisionFrom({ ...chunk, at: chunk.timestamp }));
+      const known = decisionOf(call);
+      if (!known || known.kind === "gone") decide(call, { ...decisionFrom({ ...chunk, at: chunk.timestamp }), late: known?.late });
       await reader.cancel();
       return;
     }

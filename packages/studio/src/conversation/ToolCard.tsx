@@ -33,16 +33,23 @@ export function ToolCard({ part, live, told, subs }: { part: ToolPart; live: boo
   const call = pending.get(part.approval?.id ?? part.toolCallId) ?? [...pending.values()].find((one) => one.toolCallId === part.toolCallId && one.toolName === part.toolName);
   const here = useDecision({ rootSessionId: sessionId, toolCallId: part.toolCallId, approvalId: part.approval?.id });
   const gave = part.approval?.approved;
-  const decision = here ?? told ?? (gave === undefined ? undefined : { kind: gave ? ("approved" as const) : ("denied" as const), reason: part.approval?.reason });
+  const given = told ?? (gave === undefined ? undefined : { kind: gave ? ("approved" as const) : ("denied" as const), reason: part.approval?.reason });
+  // An answer of this page that came too late is told beside the one that counts.
+  const decision = here?.kind === "gone" && given ? { ...given, late: here.late } : (here ?? given);
   const [open, setOpen] = useKept(`tool ${sessionId} ${part.toolCallId}`, false);
   const isOpenQuestion = part.state === "approval-requested" || (part.state === "input-available" && !part.providerExecuted);
   const tool = useTool(agentType, part.toolName);
   const onAnswered = (goesOn: boolean) => {
     if (goesOn) follow();
   };
-  if (call && isOpenQuestion && !readOnly && !decision) {
+  if (call && isOpenQuestion && !readOnly && (!decision || decision.kind === "gone")) {
     const Card = call.kind === "approval" ? ApprovalCard : ClientForm;
-    return <Card call={call} known={{ sessionId, agentType }} onAnswered={onAnswered} />;
+    return (
+      <div className="space-y-2">
+        <Card call={call} known={{ sessionId, agentType }} onAnswered={onAnswered} />
+        {decision && <DecisionLine decision={decision} />}
+      </div>
+    );
   }
   const state = decision?.kind === "denied" ? "denied" : stateOf(part, live, call !== undefined && !decision);
   const took = durations.get(part.toolCallId);
