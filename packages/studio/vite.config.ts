@@ -38,6 +38,7 @@ export default defineConfig({
   },
   server: {
     host: "127.0.0.1",
+    fs: { allow: [here("..")] },
     proxy: Object.fromEntries(routes.map((route) => [route, { target: server, changeOrigin: true }])),
   },
   build: {

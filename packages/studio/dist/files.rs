@@ -2,5 +2,5 @@
 [
     ("index-CoE1yoTk.css", include_bytes!("index-CoE1yoTk.css").as_slice()),
     ("logo-KQFvU7Ez.svg", include_bytes!("logo-KQFvU7Ez.svg").as_slice()),
-    ("studio-CgDt84E0.js", include_bytes!("studio-CgDt84E0.js").as_slice()),
+    ("studio-qf4A2AVx.js", include_bytes!("studio-qf4A2AVx.js").as_slice()),
 ]

@@ -9,7 +9,7 @@ import { useCallback, useEffect, useRef, useState } from "react";
 
 import { ApiError, sentence } from "./api/client";
 import { isReachable, onceBack, watchedFetch } from "./api/connection";
-import { decide, decisionFrom, decisionOf, lookUp } from "./api/decisions";
+import { decide, decisionFrom, decisionOf } from "./api/decisions";
 import { queries, snapshotQuery, statusQuery } from "./api/queries";
 import type { PendingCall, Snapshot, Status } from "./api/types";
 import { useSteady } from "./conversation/steady";
@@ -80,8 +80,6 @@ export function useConversation(id: string, agentType: string | undefined, snaps
   const isFresh = useRef(true);
   /** How many times the turn was told that something shown is discarded, and how many of them were seen to. */
   const discarded = useRef({ turn: 0, count: 0, handled: 0 });
-  /** The calls that were pending in the last look, and the sequence of the stream before their answers. */
-  const asked = useRef<{ calls: Map<string, PendingCall>; sequence: number }>({ calls: new Map(), sequence: 0 });
 
   const chat = useHelixChat<UIMessage>({
     id,
@@ -226,13 +224,8 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     for (const one of now?.answered ?? []) {
       const call = { ...one, rootSessionId: id };
       const known = decisionOf(call);
-      if (!known || known.kind === "gone") decide(call, { ...decisionFrom({ ...one, at: one.answeredAt }), late: known?.late });
+      if (!known || known.kind === "gone") decide(call, { ...decisionFrom({ decidedBy: "someone else", ...one, at: one.answeredAt }), late: known?.late });
     }
-    for (const [key, call] of asked.current.calls) {
-      const isGone = now && !now.pending.some((one) => callKey(one) === key);
-      if (isGone && call.kind === "approval" && (decisionOf(call)?.kind ?? "gone") === "gone") void lookUp(call, asked.current.sequence).catch(() => {});
-    }
-    if (now) asked.current = { calls: new Map(now.pending.map((one) => [callKey(one), one])), sequence: now.pending.length ? Math.min(asked.current.calls.size ? asked.current.sequence : now.streamSequence, now.streamSequence) : now.streamSequence };
   }, [id, now]);
 
   async function send(text: string) {

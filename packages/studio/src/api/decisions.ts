@@ -35,7 +35,7 @@ export function decide(call: Call, decision: Decision) {
 
 export function decisionFrom(answer: Pick<Answered, "approved" | "reason" | "decidedBy"> & { at: number }): Decision {
   const kind = answer.approved === undefined ? "answered" : answer.approved ? "approved" : "denied";
-  return { kind, reason: answer.reason, by: answer.decidedBy ?? "someone else", at: answer.at };
+  return { kind, reason: answer.reason, by: answer.decidedBy, at: answer.at };
 }
 
 export function useDecision(call: Call): Decision | undefined {
@@ -49,30 +49,33 @@ export function useDecision(call: Call): Decision | undefined {
   return decisions.get(globalKey(call)) ?? decisions.get(globalKey({ ...call, approvalId: undefined }));
 }
 
-const LOOK_MS = 5000;
+const LOOK_MS = 10_000;
 
-/** Finds who decided about an approval in the stream of its session, after what was shown of it. */
-export async function lookUp(call: PendingCall, from: number) {
-  const query = new URLSearchParams({ sessionId: call.rootSessionId, fromSequence: String(from) });
-  const answer = await fetch(`/sse?${query}`, { signal: AbortSignal.timeout(LOOK_MS) });
-  const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader();
+type Response = { type: string; toolCallId: string; approved?: boolean; reason?: string; decidedBy?: string; timestamp: number };
+
+/** Finds who decided about the calls of a session, by their ids. Only the stream of the session knows. */
+export async function decisionsIn(sessionId: string, until: number): Promise<Map<string, Decision>> {
+  const found = new Map<string, Decision>();
+  const answer = await fetch(`/sse?${new URLSearchParams({ sessionId, fromSequence: "0" })}`, { signal: AbortSignal.timeout(LOOK_MS) });
+  const reader = answer.ok ? answer.body?.pipeThrough(new TextDecoderStream()).getReader() : undefined;
   let text = "";
   while (reader) {
     const { value, done } = await reader.read();
-    if (done) return;
+    if (done) break;
     text += value;
     const lines = text.split("\n");
     text = lines.pop() ?? "";
     for (const line of lines) {
-      if (!line.startsWith("data:") || !line.includes("tool_approval_response")) continue;
-      const chunk = JSON.parse(line.slice("data:".length)) as { type: string; toolCallId: string; sessionId: string; approved?: boolean; reason?: string; decidedBy?: string; timestamp: number };
-      if (chunk.type !== "tool_approval_response" || chunk.toolCallId !== call.toolCallId || chunk.sessionId !== call.sessionId) continue;
-      const known = decisionOf(call);
-      if (!known || known.kind === "gone") decide(call, { ...decisionFrom({ ...chunk, at: chunk.timestamp }), late: known?.late });
-      await reader.cancel();
-      return;
+      if (line.startsWith("id:") && Number(line.slice("id:".length)) >= until) {
+        await reader.cancel();
+        return found;
+      }
+      if (!line.startsWith("data:") || !line.includes('"tool_approval_response"')) continue;
+      const chunk = JSON.parse(line.slice("data:".length)) as Response;
+      if (chunk.type === "tool_approval_response") found.set(chunk.toolCallId, decisionFrom({ ...chunk, at: chunk.timestamp }));
     }
   }
+  return found;
 }
 
 export type Answer = { approved: boolean; reason?: string } | { result: unknown } | { error: string };

@@ -2,7 +2,8 @@ import { useQuery } from "@tanstack/react-query";
 import { ArrowDown } from "lucide-react";
 import { useEffect, useMemo, useRef } from "react";
 
-import { durationsQuery, runsQuery } from "../api/queries";
+import { decisionsIn } from "../api/decisions";
+import { durationsQuery, runsQuery, useAgent } from "../api/queries";
 import type { Snapshot } from "../api/types";
 import { useConversation } from "../chat";
 import { Button } from "../ui/Button";
@@ -12,6 +13,7 @@ import { RunEnded } from "./RunEnded";
 import { UserMessage } from "./UserMessage";
 import { SurroundingsProvider, type Surroundings } from "./context";
 import { type Ended, endOf, turnEnds, turnsOf } from "./ended";
+import { lacksDecisions } from "./parts";
 import { useEnd } from "./scroll";
 
 type Props = { id: string; agentType: string | undefined; snapshot: Snapshot | null; first: string | null };
@@ -22,6 +24,15 @@ export function Conversation({ id, agentType, snapshot, first }: Props) {
   const exists = chat.status !== undefined;
   const { data: runs } = useQuery({ ...runsQuery(id), enabled: exists });
   const { data: durations } = useQuery({ ...durationsQuery(id), enabled: exists });
+  const tools = useAgent(chat.agentType)?.tools;
+  const until = chat.status?.streamSequence;
+  const { data: decided } = useQuery({
+    queryKey: ["decided", id],
+    queryFn: () => decisionsIn(id, until ?? 0),
+    enabled: !busy && snapshot !== null && until !== undefined && tools !== undefined && lacksDecisions(snapshot.messages, tools),
+    staleTime: Number.POSITIVE_INFINITY,
+    retry: false,
+  });
   const ends = useMemo(() => turnEnds(messages, turnsOf(runs ?? [])), [messages, runs]);
   const { box, atEnd, toEnd } = useEnd();
   const last = messages.at(-1);
@@ -43,8 +54,8 @@ export function Conversation({ id, agentType, snapshot, first }: Props) {
   useEffect(() => toEnd(), [users, toEnd]);
 
   const surroundings = useMemo<Surroundings>(
-    () => ({ sessionId: id, agentType: chat.agentType, pending, durations: durations ?? new Map(), busy, readOnly: false, follow: chat.follow }),
-    [id, chat.agentType, pending, durations, busy, chat.follow],
+    () => ({ sessionId: id, agentType: chat.agentType, pending, durations: durations ?? new Map(), decided: decided ?? new Map(), busy, readOnly: false, follow: chat.follow }),
+    [id, chat.agentType, pending, durations, decided, busy, chat.follow],
   );
 
   const endAfter = (message: string): Ended | null => {

@@ -29,11 +29,10 @@ export function Panel({ label, children }: { label: string; children: React.Reac
 
 /** A call of a tool: a question while it waits for this user, else one line that opens to its input and output. */
 export function ToolCard({ part, live, told, subs }: { part: ToolPart; live: boolean; told?: Decision; subs: SubAgentData[] }) {
-  const { sessionId, agentType, pending, durations, readOnly, follow } = useSurroundings();
+  const { sessionId, agentType, pending, durations, decided, readOnly, follow } = useSurroundings();
   const call = pending.get(part.approval?.id ?? part.toolCallId) ?? [...pending.values()].find((one) => one.toolCallId === part.toolCallId && one.toolName === part.toolName);
   const here = useDecision({ rootSessionId: sessionId, toolCallId: part.toolCallId, approvalId: part.approval?.id });
-  const gave = part.approval?.approved;
-  const given = told ?? (gave === undefined ? undefined : { kind: gave ? ("approved" as const) : ("denied" as const), reason: part.approval?.reason });
+  const given = told ?? decided.get(part.toolCallId) ?? (part.state === "output-denied" ? { kind: "denied" as const } : undefined);
   // An answer of this page that came too late is told beside the one that counts.
   const decision = here?.kind === "gone" && given ? { ...given, late: here.late } : (here ?? given);
   const [open, setOpen] = useKept(`tool ${sessionId} ${part.toolCallId}`, false);

@@ -1,5 +1,6 @@
 import { createContext, useContext } from "react";
 
+import type { Decision } from "../api/decisions";
 import type { PendingCall } from "../api/types";
 
 /** What the cards of a conversation need to know about it. */
@@ -8,6 +9,8 @@ export type Surroundings = {
   agentType: string | undefined;
   pending: Map<string, PendingCall>;
   durations: Map<string, number>;
+  /** Who decided about calls of before this page was opened, by the id of the call. */
+  decided: Map<string, Decision>;
   /** Whether a run goes on. */
   busy: boolean;
   /** Whether nothing can be answered here. */
@@ -21,6 +24,7 @@ const Context = createContext<Surroundings>({
   agentType: undefined,
   pending: new Map(),
   durations: new Map(),
+  decided: new Map(),
   busy: false,
   readOnly: true,
   follow: () => {},

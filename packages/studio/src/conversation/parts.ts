@@ -1,7 +1,7 @@
 import type { DynamicToolUIPart, UIMessage } from "ai";
 
 import type { Decision } from "../api/decisions";
-import type { SubAgentData } from "../api/types";
+import type { SubAgentData, Tool } from "../api/types";
 import type { StateName } from "../ui/State";
 
 export type ToolPart = Pick<DynamicToolUIPart, "toolCallId" | "toolName" | "state" | "input" | "output" | "errorText" | "approval" | "providerExecuted">;
@@ -18,6 +18,20 @@ export function toolPart(part: Part): ToolPart | null {
 /** The sub-agents of a message, each with the call that began it. */
 export function subAgents(message: UIMessage): SubAgentData[] {
   return message.parts.filter((part) => part.type === "data-subagent").map((part) => (part as { data: SubAgentData }).data);
+}
+
+/** Whether the calls of a tool wait for a person. */
+const isGated = (part: ToolPart, tools: Tool[]) => part.state === "output-denied" || (tools.find((one) => one.name === part.toolName)?.approval ?? "never") !== "never";
+
+/** Whether messages have decided calls of which they do not tell who decided. */
+export function lacksDecisions(messages: UIMessage[], tools: Tool[]): boolean {
+  return messages.some((message) => {
+    const told = decisions(message);
+    return message.parts.some((one) => {
+      const part = toolPart(one);
+      return part !== null && part.state.startsWith("output-") && !told.has(part.toolCallId) && isGated(part, tools);
+    });
+  });
 }
 
 /** What persons decided about the calls of a message, by the id of the call. */
