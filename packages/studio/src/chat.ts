@@ -49,6 +49,8 @@ export type Conversation = {
 const awaits = (message: UIMessage | undefined): boolean =>
   message?.parts.some((part) => part.type === "dynamic-tool" && (part.state === "approval-requested" || (part.state === "input-available" && !part.providerExecuted))) ?? false;
 
+const sequenceOf = (now: Status): string => `${now.streamIncarnation ?? 0}:${now.streamSequence}`;
+
 /** The chat of one session. `snapshot` is what the server has; without one the session begins with `first`. */
 export function useConversation(id: string, agentType: string | undefined, snapshot: Snapshot | null, first: string | null): Conversation {
   const [exists, setExists] = useState(snapshot !== null);
@@ -75,6 +77,8 @@ export function useConversation(id: string, agentType: string | undefined, snaps
   const failed = useRef(false);
   /** The sequence of the stream when the page had shown all of it. */
   const seen = useRef<string | null>(null);
+  /** The sequence of the stream at which the page last fetched everything anew. */
+  const synced = useRef<string | null>(null);
   const syncing = useRef(false);
   const [replaying, setReplaying] = useState(false);
   const isFresh = useRef(true);
@@ -142,7 +146,8 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     seen.current = null;
     const { queryKey } = statusQuery(id);
     await queries.cancelQueries({ queryKey });
-    await queries.fetchQuery({ ...statusQuery(id), staleTime: 0 }).catch(() => {});
+    const now = await queries.fetchQuery({ ...statusQuery(id), staleTime: 0 }).catch(() => undefined);
+    if (now) seen.current = sequenceOf(now);
     isFresh.current = true;
     for (const key of ["runs", "durations"]) void queries.invalidateQueries({ queryKey: [key, id] });
     for (const key of ["sessions", "pending"]) void queries.invalidateQueries({ queryKey: [key] });
@@ -214,10 +219,16 @@ export function useConversation(id: string, agentType: string | undefined, snaps
   const now = status.data;
   useEffect(() => {
     if (!now || busy || syncing.current || sending.current || !isFresh.current) return;
-    const sequence = `${now.streamIncarnation ?? 0}:${now.streamSequence}`;
-    if (now.runStatus === "running" || (seen.current !== null && seen.current !== sequence)) void sync();
-    else seen.current = sequence;
-  }, [now, busy, sync]);
+    const sequence = sequenceOf(now);
+    const before = seen.current;
+    seen.current = sequence;
+    const goesOn = now.runStatus === "running" || (before !== null && before !== sequence);
+    // A question is shown that nobody waits for any more: once for each state of the stream.
+    const isStale = hasOpen && now.runStatus !== undefined && !now.runStatus.startsWith("suspended") && synced.current !== sequence;
+    if (!goesOn && !isStale) return;
+    synced.current = sequence;
+    void sync();
+  }, [now, busy, hasOpen, sync]);
 
   // Who decided about a call that was answered elsewhere.
   useEffect(() => {
