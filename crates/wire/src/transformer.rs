@@ -379,6 +379,7 @@ impl StreamTransformer {
         if call.arguments.len().saturating_add(delta.len()) <= MAX_ARGUMENTS {
             call.arguments.push_str(delta);
         }
+        self.open_step(out);
         out.push(UiChunk::ToolInputDelta {
             tool_call_id: id.to_owned(),
             input_text_delta: delta.to_owned(),
