@@ -27,6 +27,8 @@ export type Conversation = {
   messages: UIMessage[];
   /** Whether a run goes on and is shown. */
   busy: boolean;
+  /** Whether the last bubble is told again, after its end. */
+  recalling: boolean;
   /** Whether the message was sent and nothing came back yet. */
   waiting: boolean;
   /** Whether the run waits for an answer. */
@@ -81,6 +83,8 @@ export function useConversation(id: string, agentType: string | undefined, snaps
   const synced = useRef<string | null>(null);
   const syncing = useRef(false);
   const [replaying, setReplaying] = useState(false);
+  /** Whether what is replayed has ended already. */
+  const [recalling, setRecalling] = useState(false);
   const isFresh = useRef(true);
   /** How many times the turn was told that something shown is discarded, and how many of them were seen to. */
   const discarded = useRef({ turn: 0, count: 0, handled: 0 });
@@ -153,28 +157,42 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     for (const key of ["sessions", "pending"]) void queries.invalidateQueries({ queryKey: [key] });
   }, [id]);
 
+  /** Follows the run of a snapshot, or tells its last bubble again: a snapshot has less of it than the stream. */
+  const follow = useCallback(
+    async (fresh: Snapshot) => {
+      const lives = fresh.status === "active" || fresh.status === "paused";
+      if (!lives && !fresh.messages.some((one) => one.role === "assistant")) return finished();
+      setReplaying(true);
+      setRecalling(!lives);
+      try {
+        await chat.resumeStream();
+        if (!lives) await finished();
+      } finally {
+        setReplaying(false);
+        setRecalling(false);
+      }
+    },
+    [chat.resumeStream, finished],
+  );
+
   const sync = useCallback(async () => {
     if (syncing.current || sending.current) return;
     syncing.current = true;
     try {
       const fresh = await queries.fetchQuery({ ...snapshotQuery(id), staleTime: 0 });
-      const lives = fresh.status === "active" || fresh.status === "paused";
-      setReplaying(lives);
       // The snapshot leaves the bubble in flight out, so all of it is asked for.
       transport.forget(id);
       setExists(true);
       chat.clearError();
       chat.setMessages(fresh.messages);
-      if (lives) await chat.resumeStream();
-      else await finished();
+      await follow(fresh);
     } catch (error) {
       // The connection bar tells when the server is gone; another answer is told in the next look at the status.
       if (error instanceof ApiError && error.status === 404) setSendError("This session was not found; it may have been deleted.");
     } finally {
       syncing.current = false;
-      setReplaying(false);
     }
-  }, [id, transport, chat.clearError, chat.setMessages, chat.resumeStream, finished]);
+  }, [id, transport, chat.clearError, chat.setMessages, follow]);
 
   /** Follows the run anew, without what the page shows of it that no longer holds. */
   async function restart() {
@@ -208,7 +226,7 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     if (began.current) return;
     began.current = true;
     if (first !== null) void send(first);
-    else if (snapshot?.status === "active" || snapshot?.status === "paused") void chat.resumeStream();
+    else if (snapshot) void follow(snapshot);
   });
 
   useEffect(() => {
@@ -269,9 +287,10 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     id,
     agentType: now?.agentType ?? agentType,
     messages,
-    busy,
+    busy: busy && !recalling,
+    recalling,
     waiting: chat.status === "submitted" && !replaying,
-    paused: !busy && hasOpen && (now?.runStatus?.startsWith("suspended") ?? true),
+    paused: (!busy || recalling) && hasOpen && (now?.runStatus?.startsWith("suspended") ?? true),
     stopping,
     pending: new Map((now?.pending ?? snapshot?.pending ?? []).map((call) => [callKey(call), call])),
     status: now,
