@@ -20,6 +20,8 @@ async function read(pieces: (string | Error)[], hold = true) {
     onEnd: (ending) => endings.push(ending),
   });
   let error: unknown;
+  // A reader that is late: what came before the end still reaches it.
+  await new Promise((resolve) => setTimeout(resolve, 5));
   try {
     for await (const frame of stream as unknown as AsyncIterable<Uint8Array>) {
       frames.push(new TextDecoder().decode(frame).replace(/^data: |\n\n$/g, ''));
@@ -60,4 +62,16 @@ test('a body that ends before its end was cut off', async () => {
   const { frames, endings, error } = await read(['id: 1\ndata: 1\n\n']);
   expect({ frames, endings }).toEqual({ frames: ['1'], endings: ['lost'] });
   expect(error).toBeInstanceOf(TypeError);
+});
+
+test('a reader that goes away while it waits has lost nothing', async () => {
+  const endings: Ending[] = [];
+  const body = new ReadableStream<Uint8Array>();
+  const reader = readFrames(body, { hold: () => true, onId: () => {}, onEnd: (ending) => endings.push(ending) }).getReader();
+  const waiting = reader.read();
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  await reader.cancel();
+  expect(await waiting).toMatchObject({ done: true });
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  expect(endings).toEqual(['left']);
 });

@@ -64,6 +64,20 @@ test('calls of before a reload are performed', async () => {
   expect(server.posts).toHaveLength(1);
 });
 
+test('a call that is there from the beginning is performed once in strict mode', async () => {
+  const server = await FakeServer.start();
+  server.onPost = (server) => server.step(...text('t', 'Done.')).end();
+  const part = { type: 'dynamic-tool', toolName: 'pick_color', toolCallId: 'a', state: 'input-available', input: {} };
+  const pick_color = vi.fn(() => 'red');
+  const { result } = render({
+    endpoint: server.url,
+    toolHandlers: { pick_color },
+    messages: [{ id: 'msg-1', role: 'assistant', parts: [{ type: 'step-start' }, part] }] as never,
+  });
+  await until(() => expect(wordsOf(result.current.messages)).toEqual(['Done.']));
+  expect(pick_color).toHaveBeenCalledTimes(1);
+});
+
 test('what a handler throws goes to the page and to the server', async () => {
   const server = await FakeServer.start();
   server.onPost = asks(clientTool('a', { n: 1 }));
@@ -103,7 +117,7 @@ test('an answer that the server does not know after a replay is sent again, with
   expect(server.posts).toHaveLength(2);
 });
 
-for (const how of ['another session', 'unmount', 'a new message'] as const) {
+for (const how of ['another session', 'unmount', 'a new message', 'an answer elsewhere'] as const) {
   test(`handlers are aborted by ${how}, and their results are not sent`, async () => {
     const server = await FakeServer.start();
     server.onPost = asks(clientTool('a'));
@@ -118,7 +132,10 @@ for (const how of ['another session', 'unmount', 'a new message'] as const) {
     await until(() => expect(context?.abortSignal.aborted).toBe(false));
     if (how === 'unmount') unmount();
     else if (how === 'a new message') await act(() => result.current.sendMessage({ text: 'Something else' }));
-    else rerender({ id: 'other', pollAnswers: false, endpoint: server.url, toolHandlers: { pick_color } });
+    else if (how === 'an answer elsewhere') {
+      server.push([{ type: 'tool-output-available', toolCallId: 'a', output: 'blue', dynamic: true }]).end();
+      await act(() => result.current.resumeStream());
+    } else rerender({ id: 'other', pollAnswers: false, endpoint: server.url, toolHandlers: { pick_color } });
     await until(() => expect(context?.abortSignal.aborted).toBe(true));
     const { length } = server.posts;
     release('red');

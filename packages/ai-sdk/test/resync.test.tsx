@@ -81,6 +81,23 @@ test('a resync replaces what is shown of the bubble in flight', async () => {
   expect(server.to('/interrupt')).toHaveLength(0);
 });
 
+test('a resync of a run that fails shows the failure, and so does a reload', async () => {
+  const server = await FakeServer.start();
+  server.onPost = (server) => void server.push([{ type: 'start-step' }], ...text('t', 'wrong '));
+  const { result } = renderChat(server);
+  await until(() => expect(result.current.resumable.isLoading).toBe(false));
+  act(() => void result.current.chat.sendMessage({ text: 'Hi' }));
+  await until(() => expect(wordsOf(result.current.chat.messages)[1]).toBe('wrong '));
+  server.snapshot = { messages: [result.current.chat.messages[0]], status: 'failed', pending: [] };
+  server.push(RESYNC);
+  server['frames'] = [];
+  server.push([{ type: 'start', messageId: 'msg-1' }], [{ type: 'error', errorText: 'It broke.' }]).end();
+  await until(() => expect(result.current.chat.error?.message).toBe('It broke.'));
+  cleanup();
+  const again = renderChat(server).result;
+  await until(() => expect(again.current.chat.error?.message).toBe('It broke.'));
+});
+
 test('each resync is told once', () => {
   const onResync = vi.fn();
   const first = { type: 'data-stream-resync', data: { reason: 'crash' } };

@@ -69,7 +69,6 @@ export interface AutoResyncOptions<State = unknown> extends SnapshotSource<State
 function show<State>(snapshot: Snapshot<State>, options: AutoResyncOptions<State>): void {
   options.setMessages(snapshot.messages as HelixUIMessage[]);
   options.onSnapshotLoaded?.(snapshot);
-  if (snapshot.status === 'active' || snapshot.status === 'paused') void options.resumeStream?.();
 }
 
 /** Answers each resync: closes the stream, loads the snapshot, and follows the run anew. */
@@ -83,7 +82,10 @@ export function useAutoResync<State = unknown>(data: Data, options: AutoResyncOp
       latest.current.onResync?.(event);
       await latest.current.closeStream?.();
       const snapshot = await load(latest.current);
-      if (snapshot && mine === turn.current) show(snapshot, latest.current);
+      if (mine !== turn.current) return;
+      if (snapshot) show(snapshot, latest.current);
+      // Even if the run is over by now: this page has not seen its end, which may be an error.
+      await latest.current.resumeStream?.();
     } catch (error) {
       latest.current.onError?.(error);
     }
@@ -152,7 +154,11 @@ export function useResumableChat<State = unknown>(
   const loaded = useLoaded<State>(
     key,
     useCallback(() => load(latest.current), [latest]),
-    (snapshot) => show(snapshot, latest.current),
+    (snapshot) => {
+      show(snapshot, latest.current);
+      // The stream of a failed run ends with its error, which the page shows like one that it has seen happen.
+      if (snapshot.status !== 'ended') void latest.current.resumeStream?.();
+    },
   );
   useAutoResync(data, options);
   return { ...loaded, ...useResyncState(data) };
