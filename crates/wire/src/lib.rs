@@ -15,6 +15,7 @@
 
 mod chunk;
 mod convert;
+mod data;
 mod error;
 mod history;
 mod intent;
@@ -26,6 +27,8 @@ mod snapshot;
 mod sse;
 mod tools;
 mod transformer;
+#[cfg(test)]
+mod typescript;
 
 pub use chunk::{DataChunk, FinishReason, UiChunk};
 pub use convert::{ConvertOptions, begins_turn, bubble_id, convert_messages};

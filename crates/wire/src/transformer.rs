@@ -1,5 +1,6 @@
 //! From the chunks of a turn to the chunks of its bubble.
 
+mod answers;
 mod children;
 mod options;
 
@@ -13,6 +14,11 @@ use serde_json::{Value, json};
 
 use self::children::Children;
 pub use self::options::TransformerOptions;
+use crate::data::{
+    ApprovalData, CheckpointCreatedData, ErrorData, ExecutorSupersededData, Named,
+    RunInterruptedData, RunPausedData, RunResumedData, RunStartedData, StateConflictData,
+    StatePatchData, StepCommittedData, StepDiscardedData, StreamResyncData, ToolTimingData,
+};
 use crate::{DataChunk, FinishReason, ToolKind, UiChunk};
 
 /// The largest arguments that are kept while they stream, to be shown if the call ends before they were read.
@@ -48,6 +54,8 @@ pub struct StreamTransformer {
     step_is_open: bool,
     /// Whether the open step has shown anything.
     step_has_content: bool,
+    /// Whether any step has.
+    has_content: bool,
     text: Option<String>,
     reasoning: Option<String>,
     calls: HashMap<String, Call>,
@@ -78,6 +86,7 @@ impl StreamTransformer {
             options,
             step_is_open: false,
             step_has_content: false,
+            has_content: false,
             text: None,
             reasoning: None,
             calls: HashMap::new(),
@@ -187,13 +196,9 @@ impl StreamTransformer {
                 let call = (tool_call_id, tool_name.as_str());
                 self.asked(stored, call, approval_id, input, out);
             }
-            ChunkPayload::ToolApprovalResponse {
-                tool_call_id,
-                approved,
-                ..
-            } => {
+            ChunkPayload::ToolApprovalResponse { .. } => {
                 self.open_step(out);
-                self.decided(chunk, tool_call_id, *approved, out);
+                self.decided(chunk, out);
             }
             ChunkPayload::ToolEnd {
                 tool_call_id,
@@ -228,8 +233,10 @@ impl StreamTransformer {
             ChunkPayload::SubagentStart { .. } => self.children.started(chunk, out),
             ChunkPayload::SubagentEnd { .. } => self.children.ended(chunk, out),
             ChunkPayload::StatePatch { patches } => {
-                let data = json!({ "sequence": at.0, "patches": patches });
-                out.push(DataChunk::new("state-patch", data).into());
+                out.tell(&StatePatchData {
+                    sequence: at.0,
+                    patches: patches.clone(),
+                });
             }
             ChunkPayload::Custom { event_name, data } => out.push(custom(event_name, data)),
             ChunkPayload::Error {
@@ -239,66 +246,68 @@ impl StreamTransformer {
                 ..
             } => self.error(error, code.as_str(), *recoverable, out),
             ChunkPayload::Output { output } => out.push(output_of(output)),
-            other => self.control(at, other, out),
+            _ => self.control(at, chunk, out),
         }
     }
 
     /// Chunks that say how the run goes.
-    fn control(&mut self, at: Sequence, payload: &ChunkPayload, out: &mut Vec<UiChunk>) {
+    fn control(&mut self, at: Sequence, chunk: &Chunk, out: &mut Vec<UiChunk>) {
         let is_past = self.options.is_past(at);
-        let told = |name: &str, data: Value| UiChunk::from(DataChunk::transient(name, data));
-        match payload {
-            ChunkPayload::RunStarted { trigger, turn } => {
-                out.push(told(
-                    "run-started",
-                    json!({ "trigger": trigger, "turn": turn }),
-                ));
-            }
-            ChunkPayload::RunResumed {} => out.push(told("run-resumed", json!({}))),
+        match &chunk.payload {
+            ChunkPayload::RunStarted { trigger, turn } => out.tell(&RunStartedData {
+                run_id: chunk.base.run_id.clone(),
+                turn: *turn,
+                trigger: *trigger,
+            }),
+            ChunkPayload::RunResumed {} => out.tell(&RunResumedData {}),
             ChunkPayload::RunPaused {
                 status,
                 tool_call_ids,
             } => {
                 self.close_step(out);
-                let data = json!({ "status": status, "toolCallIds": tool_call_ids });
-                out.push(told("run-paused", data));
+                out.tell(&RunPausedData {
+                    status: *status,
+                    tool_call_ids: tool_call_ids.clone(),
+                });
             }
             ChunkPayload::RunInterrupted { reason } => {
                 self.close_step(out);
-                out.push(told(
-                    "run-interrupted",
-                    optional("reason", reason.as_deref()),
-                ));
+                let reason = reason.clone();
+                out.tell(&RunInterruptedData { reason });
             }
             ChunkPayload::CheckpointCreated { checkpoint_id } => {
-                let data = json!({ "checkpointId": checkpoint_id });
-                out.push(told("checkpoint-created", data));
+                let checkpoint_id = checkpoint_id.clone();
+                out.tell(&CheckpointCreatedData { checkpoint_id });
             }
             ChunkPayload::StepCommitted { message_count } => {
                 self.close_step(out);
-                let data = json!({ "messageCount": message_count });
-                out.push(told("step-committed", data));
+                let message_count = *message_count;
+                out.tell(&StepCommittedData { message_count });
             }
             ChunkPayload::StateConflict { conflicts } => {
-                out.push(told("state-conflict", json!({ "conflicts": conflicts })));
+                let conflicts = conflicts.clone();
+                out.tell(&StateConflictData { conflicts });
             }
             ChunkPayload::StepDiscarded { reason } => {
                 let was_shown = self.step_has_content;
                 self.discard(out);
-                out.push(told("step-discarded", json!({ "reason": reason })));
+                let reason = reason.clone();
+                out.tell(&StepDiscardedData {
+                    reason: reason.clone(),
+                });
                 if was_shown && !is_past {
-                    out.push(told("stream-resync", json!({ "reason": reason })));
+                    out.tell(&StreamResyncData { reason });
                 }
             }
             ChunkPayload::StreamResync { reason } => {
                 self.discard(out);
-                if !is_past {
-                    out.push(told("stream-resync", json!({ "reason": reason })));
+                // A message that takes the place of another one has nothing to take back.
+                if self.has_content && !is_past {
+                    let reason = reason.clone();
+                    out.tell(&StreamResyncData { reason });
                 }
             }
-            ChunkPayload::ExecutorSuperseded {} => {
-                out.push(told("executor-superseded", json!({})));
-            }
+            ChunkPayload::ExecutorSuperseded {} => out.tell(&ExecutorSupersededData {}),
             _ => {}
         }
     }
@@ -370,6 +379,7 @@ impl StreamTransformer {
         if call.arguments.len().saturating_add(delta.len()) <= MAX_ARGUMENTS {
             call.arguments.push_str(delta);
         }
+        self.open_step(out);
         out.push(UiChunk::ToolInputDelta {
             tool_call_id: id.to_owned(),
             input_text_delta: delta.to_owned(),
@@ -414,7 +424,9 @@ impl StreamTransformer {
     ) {
         let id = self.wire_id(&stored.chunk, call);
         self.available(&stored.chunk, (&id, tool), input, false, out);
-        if self.options.shows_approval(stored.sequence, approval) {
+        let is_known = self.calls.contains_key(&id);
+        if is_known && self.options.shows_approval(stored.sequence, approval) {
+            self.open_step(out);
             out.push(UiChunk::ToolApprovalRequest {
                 approval_id: approval.to_string(),
                 tool_call_id: id,
@@ -422,12 +434,31 @@ impl StreamTransformer {
         }
     }
 
-    fn decided(&mut self, chunk: &Chunk, call: &CallId, approved: bool, out: &mut Vec<UiChunk>) {
+    /// Shows what a person decided about a call, and notes a denial.
+    fn decided(&mut self, chunk: &Chunk, out: &mut Vec<UiChunk>) {
+        let ChunkPayload::ToolApprovalResponse {
+            tool_call_id,
+            approval_id,
+            approved,
+            reason,
+            decided_by,
+        } = &chunk.payload
+        else {
+            return;
+        };
         if !approved {
-            let id = self.wire_id(chunk, call);
+            let id = self.wire_id(chunk, tool_call_id);
             self.denied.insert(id);
         }
-        out.push(decision(&chunk.payload));
+        let data = ApprovalData {
+            tool_call_id: tool_call_id.clone(),
+            approval_id: approval_id.to_string(),
+            approved: *approved,
+            reason: reason.clone(),
+            decided_by: decided_by.clone(),
+        };
+        let id = format!("approval-{approval_id}");
+        out.push(data.chunk().with_id(id).into());
     }
 
     fn refused(
@@ -509,21 +540,26 @@ impl StreamTransformer {
         });
         if let Some(started) = call.started_at {
             let millis = at.as_millis().saturating_sub(started.as_millis());
-            let data = json!({ "toolCallId": id, "durationMs": millis });
-            out.push(DataChunk::transient("tool-timing", data).into());
+            out.tell(&ToolTimingData {
+                tool_call_id: id.to_owned(),
+                duration_ms: millis,
+            });
         }
     }
 
     fn error(&mut self, text: &str, code: &str, recoverable: bool, out: &mut Vec<UiChunk>) {
-        let data = json!({ "errorText": text, "code": code, "recoverable": recoverable });
-        let details = DataChunk::transient("error", data);
+        let details = ErrorData {
+            error_text: text.to_owned(),
+            code: code.to_owned(),
+            recoverable,
+        };
         if recoverable {
-            out.push(details.into());
+            out.tell(&details);
             return;
         }
         self.children.flush(out);
         self.close_step(out);
-        out.push(details.into());
+        out.tell(&details);
         out.push(UiChunk::Error {
             error_text: text.to_owned(),
         });
@@ -532,7 +568,10 @@ impl StreamTransformer {
 
     /// The id of a call in the message: its own, unless a call of another session of the tree has that.
     fn wire_id(&self, chunk: &Chunk, call: &CallId) -> String {
-        let session = &chunk.base.session_id;
+        self.wire_id_in(&chunk.base.session_id, call)
+    }
+
+    fn wire_id_in(&self, session: &SessionId, call: &CallId) -> String {
         match self.calls.get(call.as_str()) {
             Some(known) if known.owner != *session => format!("{session}/{call}"),
             _ => call.to_string(),
@@ -553,7 +592,7 @@ impl StreamTransformer {
     }
 
     fn open_step(&mut self, out: &mut Vec<UiChunk>) {
-        self.step_has_content = true;
+        (self.step_has_content, self.has_content) = (true, true);
         if !self.step_is_open {
             self.step_is_open = true;
             out.push(UiChunk::StartStep {});
@@ -602,6 +641,7 @@ impl StreamTransformer {
         for (id, call) in begun {
             // The next attempt may give its call the same id.
             self.calls.remove(&id);
+            self.open_step(out);
             out.push(UiChunk::ToolInputError {
                 tool_call_id: id,
                 tool_name: call.name,
@@ -615,15 +655,15 @@ impl StreamTransformer {
     }
 }
 
-/// What a person decided about a call.
-fn decision(payload: &ChunkPayload) -> UiChunk {
-    let mut data = serde_json::to_value(payload).unwrap_or_default();
-    let id = data.get("approvalId").and_then(Value::as_str);
-    let id = format!("approval-{}", id.unwrap_or_default());
-    if let Value::Object(fields) = &mut data {
-        fields.remove("type");
+/// Adds data to what is returned.
+trait Tell {
+    fn tell(&mut self, data: &impl Named);
+}
+
+impl Tell for Vec<UiChunk> {
+    fn tell(&mut self, data: &impl Named) {
+        self.push(data.chunk().into());
     }
-    DataChunk::new("approval", data).with_id(id).into()
 }
 
 fn custom(name: &str, data: &Value) -> UiChunk {
@@ -638,8 +678,4 @@ fn output_of(output: &Value) -> UiChunk {
         other => DataChunk::new("output", other.clone()),
     };
     data.with_id("output").into()
-}
-
-fn optional(key: &str, value: Option<&str>) -> Value {
-    value.map_or_else(|| json!({}), |value| json!({ key: value }))
 }

@@ -168,8 +168,7 @@ pub(super) fn plan_turn(
     ] {
         commit = commit.then_in(session.clone(), Change::Set(field));
     }
-    let waiting = found.inbox.iter().flat_map(|row| &row.messages);
-    let messages = waiting.chain(&request.messages).cloned().collect();
+    let messages = messages_of(found, request);
     if !found.inbox.is_empty() {
         // A row that is written after this was read starts the next run.
         let as_read = Precondition::Inbox(found.inbox.len());
@@ -185,6 +184,21 @@ pub(super) fn plan_turn(
     let sets_state = request.state.is_some();
     let with = (&request.budget, start);
     begin(found, commit, run, (messages, sets_state), with)
+}
+
+/// The messages with which a turn starts: those that wait for it, and then those of the request. One that was edited
+/// while it waited is replaced, with those that followed it.
+fn messages_of(found: &Snapshot, request: &ExecuteRequest) -> Vec<UserMessage> {
+    let rows = found.inbox.iter().map(|row| (&row.edits, &row.messages));
+    let mut messages = Vec::<UserMessage>::new();
+    for (edits, more) in rows.chain([(&request.edits, &request.messages)]) {
+        let is_edited = |message: &UserMessage| edits.is_some() && message.id == *edits;
+        if let Some(edited) = messages.iter().position(is_edited) {
+            messages.truncate(edited);
+        }
+        messages.extend(more.iter().cloned());
+    }
+    messages
 }
 
 /// Takes the last turn back, and tells the model what remains of it.

@@ -85,13 +85,18 @@ impl Entries {
             }
         }
         if let Some(message) = edits {
-            let Some((turn, start)) = self.turn_of(found, message).await? else {
-                return Err(EntryError::Stale {
-                    session: found.state.session_id.clone(),
-                    why: "it does not have the message that is to be edited; read its messages again",
-                });
-            };
-            note(turn, start, Why::Edited);
+            let waiting = found.inbox.iter().flat_map(|row| &row.messages);
+            let waits = |one: &UserMessage| one.id.as_ref() == Some(message);
+            match self.turn_of(found, message).await? {
+                Some((turn, start)) => note(turn, start, Why::Edited),
+                None if waiting.clone().any(waits) => {}
+                None => {
+                    return Err(EntryError::Stale {
+                        session: found.state.session_id.clone(),
+                        why: "it does not have the message that is to be edited; read its messages again",
+                    });
+                }
+            }
         }
         match first {
             Some((turn, start, why)) => self.turn_back(found, turn, start, why).await.map(Some),

@@ -1,4 +1,4 @@
-//! A store in which a commit happens just before or after a session is read.
+//! A store in which a commit happens just before or after a session is read, and in which callers meet.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,6 +14,7 @@ use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, CheckpointId, Message, RunId, SessionId};
 use serde_json::Value;
+use tokio::sync::{Barrier, Semaphore};
 
 /// A memory store in which a commit happens just before or after the next read of a session.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +22,8 @@ pub(crate) struct InterleavedStore {
     inner: MemoryStore,
     before: Arc<Mutex<Option<Commit>>>,
     next: Arc<Mutex<Option<Commit>>>,
+    meeting: Arc<Mutex<Option<(usize, Arc<Barrier>)>>>,
+    second_run: Arc<Mutex<Option<(usize, Arc<Semaphore>)>>>,
 }
 
 impl InterleavedStore {
@@ -36,6 +39,18 @@ impl InterleavedStore {
     /// Sets the commit that happens after the next read.
     pub(crate) fn then(&self, commit: Commit) {
         *self.next.lock().unwrap() = Some(commit);
+    }
+
+    /// Makes the next reads of sessions, so many of them, wait for each other before any of them returns.
+    pub(crate) fn meet(&self, count: usize) {
+        *self.meeting.lock().unwrap() = Some((count, Arc::new(Barrier::new(count))));
+    }
+
+    /// Makes the second commit from now on that starts a run wait for a permit.
+    pub(crate) fn hold_second_run(&self) -> Arc<Semaphore> {
+        let gate = Arc::new(Semaphore::new(0));
+        *self.second_run.lock().unwrap() = Some((1, Arc::clone(&gate)));
+        gate
     }
 
     /// Whether the commit after the read has happened.
@@ -57,6 +72,17 @@ type Result<T, E = StoreError> = std::result::Result<T, E>;
 #[async_trait]
 impl SessionStore for InterleavedStore {
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
+        let held = match &mut *self.second_run.lock().unwrap() {
+            Some((before, gate)) if format!("{commit:?}").contains("StartRun") => {
+                let is_second = *before == 0;
+                *before = before.wrapping_sub(1);
+                is_second.then(|| Arc::clone(gate))
+            }
+            _ => None,
+        };
+        if let Some(gate) = held {
+            gate.acquire().await.unwrap().forget();
+        }
         self.inner.commit(commit).await
     }
     async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>> {
@@ -65,6 +91,16 @@ impl SessionStore for InterleavedStore {
             self.inner.commit(commit).await?;
         }
         let found = self.inner.load(session).await;
+        let meeting = match &mut *self.meeting.lock().unwrap() {
+            Some((left, barrier)) if *left > 0 => {
+                *left -= 1;
+                Some(Arc::clone(barrier))
+            }
+            _ => None,
+        };
+        if let Some(barrier) = meeting {
+            barrier.wait().await;
+        }
         let next = self.next.lock().unwrap().take();
         if let Some(commit) = next {
             self.inner.commit(commit).await?;

@@ -91,6 +91,12 @@ impl Outside {
     pub(crate) fn open(&self) {
         self.open.add_permits(1);
     }
+
+    /// Waits at the gate, as a tool does.
+    pub(crate) async fn pass(&self) {
+        self.reached.add_permits(1);
+        self.open.acquire().await.unwrap().forget();
+    }
 }
 
 pub(crate) fn desk(outside: &Arc<Outside>) -> Agent {
@@ -130,8 +136,7 @@ pub(crate) fn desk(outside: &Arc<Outside>) -> Agent {
             move |_: Value, _: ToolCx| {
                 let outside = Arc::clone(&waits);
                 async move {
-                    outside.reached.add_permits(1);
-                    outside.open.acquire().await.unwrap().forget();
+                    outside.pass().await;
                     let done: ToolResult<Value> = Ok(json!("done"));
                     done
                 }

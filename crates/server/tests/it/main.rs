@@ -8,7 +8,7 @@
     reason = "a test that cannot continue fails"
 )]
 
-/// A store in which a commit happens just before or after a session is read.
+/// A store in which a commit happens just before or after a session is read, and in which callers meet.
 mod interleaved_store;
 /// A test agent, a server for it, and clients.
 mod kit;
@@ -25,6 +25,8 @@ mod approvals;
 mod budgets;
 /// Authentication, tokens and origins of a server.
 mod building;
+/// The chat routes, as a stock client of the AI SDK uses them.
+mod chat;
 /// Connections that do not read, do not write, or are too many.
 mod connections;
 /// The end of a stream while it is read.

@@ -8,6 +8,7 @@ mod concurrent_writes;
 mod cut_short;
 mod dead_process;
 mod double_texting;
+mod editing;
 mod failing;
 mod faulty_store;
 mod going_back;
@@ -62,6 +63,11 @@ pub use double_texting::{
     a_queued_message_waits_for_a_suspended_turn, a_rejected_message_leaves_nothing,
     an_inbox_has_room_for_so_many_messages, messages_that_wait_enter_one_run,
     waiting_messages_come_before_other_entries,
+};
+pub use editing::{
+    a_turn_takes_the_place_of_an_earlier_one, an_edit_beside_a_run_waits_for_its_end,
+    an_edit_over_pending_calls_ends_their_run, an_edit_whose_acknowledgement_is_lost_is_made_once,
+    one_of_two_equal_messages_is_taken,
 };
 pub use failing::{
     a_commit_whose_acknowledgement_is_lost_is_made_once,

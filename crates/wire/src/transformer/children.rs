@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use helix_agents_core::stream::{Chunk, ChunkPayload, StoredChunk};
 use helix_agents_core::{CallId, SessionId};
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{StreamTransformer, custom};
-use crate::{DataChunk, ToolKind, UiChunk};
+use super::{StreamTransformer, Tell, custom};
+use crate::data::{Named, SubagentData, SubagentEndData, SubagentStartData, SubagentTool};
+use crate::{ToolKind, UiChunk};
 
 /// The text of a sub-agent that a bubble shows. All of it is in the sub-agent's own session.
 const MAX_TEXT: usize = 64 * 1024;
@@ -18,50 +18,33 @@ const MAX_TEXT: usize = 64 * 1024;
 pub(super) struct Children(BTreeMap<SessionId, Child>);
 
 /// What a bubble shows of a sub-agent.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug)]
 struct Child {
-    session_id: SessionId,
-    agent_type: String,
-    /// The call that started it; absent where that was in an earlier turn.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_call_id: Option<String>,
-    status: &'static str,
-    text: String,
-    tools: Vec<ChildTool>,
+    data: SubagentData,
     /// The length of the text that was shown.
-    #[serde(skip)]
     shown: usize,
     /// Whether something else than the text has changed since.
-    #[serde(skip)]
     changed: bool,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ChildTool {
-    tool_call_id: String,
-    tool_name: String,
-    state: &'static str,
 }
 
 impl Child {
     fn show(&mut self, out: &mut Vec<UiChunk>) {
-        self.shown = self.text.len();
+        self.shown = self.data.text.len();
         self.changed = false;
-        let data = serde_json::to_value(&*self).unwrap_or_default();
-        let id = format!("subagent-{}", self.session_id);
-        out.push(DataChunk::new("subagent", data).with_id(id).into());
+        let id = format!("subagent-{}", self.data.session_id);
+        out.push(self.data.chunk().with_id(id).into());
     }
 
     /// Shows more text once it is worth it: the whole text is written each time, so the bytes stay within a small
     /// multiple of its length.
     fn say(&mut self, delta: &str, out: &mut Vec<UiChunk>) {
-        let room = MAX_TEXT.saturating_sub(self.text.len());
+        let room = MAX_TEXT.saturating_sub(self.data.text.len());
         let fits = delta.char_indices().map(|(at, char)| at + char.len_utf8());
         let end = fits.take_while(|end| *end <= room).last().unwrap_or(0);
-        self.text.push_str(delta.get(..end).unwrap_or_default());
-        let new = self.text.len() - self.shown;
+        self.data
+            .text
+            .push_str(delta.get(..end).unwrap_or_default());
+        let new = self.data.text.len() - self.shown;
         if new > 48 + self.shown / 4 {
             self.show(out);
         }
@@ -69,9 +52,14 @@ impl Child {
 
     fn tool(&mut self, id: &str, name: &str, state: &'static str) {
         self.changed = true;
-        match self.tools.iter_mut().find(|tool| tool.tool_call_id == id) {
+        match self
+            .data
+            .tools
+            .iter_mut()
+            .find(|tool| tool.tool_call_id == id)
+        {
             Some(tool) => tool.state = state,
-            None => self.tools.push(ChildTool {
+            None => self.data.tools.push(SubagentTool {
                 tool_call_id: id.to_owned(),
                 tool_name: name.to_owned(),
                 state,
@@ -88,12 +76,14 @@ impl Children {
 
     fn named(&mut self, session: &SessionId, agent: &str) -> &mut Child {
         self.0.entry(session.clone()).or_insert_with(|| Child {
-            session_id: session.clone(),
-            agent_type: agent.to_owned(),
-            tool_call_id: None,
-            status: "running",
-            text: String::new(),
-            tools: Vec::new(),
+            data: SubagentData {
+                session_id: session.clone(),
+                agent_type: agent.to_owned(),
+                tool_call_id: None,
+                status: "running",
+                text: String::new(),
+                tools: Vec::new(),
+            },
             shown: 0,
             changed: true,
         })
@@ -110,10 +100,13 @@ impl Children {
             return;
         };
         let child = self.named(sub_session_id, sub_agent_type);
-        child.tool_call_id = Some(tool_call_id.to_string());
-        child.status = "running";
-        let data = json!({ "toolCallId": tool_call_id, "agentType": sub_agent_type, "sessionId": sub_session_id });
-        out.push(DataChunk::transient("subagent-start", data).into());
+        child.data.tool_call_id = Some(tool_call_id.to_string());
+        child.data.status = "running";
+        out.tell(&SubagentStartData {
+            tool_call_id: tool_call_id.clone(),
+            agent_type: sub_agent_type.clone(),
+            session_id: sub_session_id.clone(),
+        });
         child.show(out);
     }
 
@@ -131,19 +124,23 @@ impl Children {
         };
         let child = self.named(sub_session_id, sub_agent_type);
         child
+            .data
             .tool_call_id
             .get_or_insert_with(|| tool_call_id.to_string());
-        child.status = if *success { "completed" } else { "failed" };
+        child.data.status = if *success { "completed" } else { "failed" };
         child.show(out);
-        let data = json!({ "toolCallId": tool_call_id, "agentType": sub_agent_type,
-            "sessionId": sub_session_id, "success": success });
-        out.push(DataChunk::transient("subagent-end", data).into());
+        out.tell(&SubagentEndData {
+            tool_call_id: tool_call_id.clone(),
+            agent_type: sub_agent_type.clone(),
+            session_id: sub_session_id.clone(),
+            success: *success,
+        });
     }
 
     /// Shows what was not worth a chunk of its own yet.
     pub(super) fn flush(&mut self, out: &mut Vec<UiChunk>) {
         for child in self.0.values_mut() {
-            if child.changed || child.shown < child.text.len() {
+            if child.changed || child.shown < child.data.text.len() {
                 child.show(out);
             }
         }
@@ -186,11 +183,7 @@ impl StreamTransformer {
                 let call = (tool_call_id, tool_name.as_str());
                 self.asked(stored, call, approval_id, input, out);
             }
-            ChunkPayload::ToolApprovalResponse {
-                tool_call_id,
-                approved,
-                ..
-            } => self.decided(chunk, tool_call_id, *approved, out),
+            ChunkPayload::ToolApprovalResponse { .. } => self.decided(chunk, out),
             ChunkPayload::ToolEnd {
                 tool_call_id,
                 tool_name,
@@ -228,13 +221,13 @@ impl StreamTransformer {
                 recoverable: false, ..
             } => {
                 let child = self.children.of(chunk);
-                child.status = "failed";
+                child.data.status = "failed";
                 child.show(out);
             }
             ChunkPayload::RunStarted { .. } => {
                 let child = self.children.of(chunk);
-                if child.status != "running" {
-                    child.status = "running";
+                if child.data.status != "running" {
+                    child.data.status = "running";
                     child.show(out);
                 }
             }

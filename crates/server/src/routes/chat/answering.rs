@@ -1,7 +1,7 @@
 //! Answers to calls, in the parts of the last assistant message.
 
 use helix_agents_core::CallId;
-use helix_agents_core::entries::{Continuation, EntryError, ResumeMode, ResumeRequest, ToolAnswer};
+use helix_agents_core::entries::{EntryError, ResumeMode, ResumeRequest, ToolAnswer};
 use helix_agents_core::runtime::{RunOptions, RuntimeError, StartedRun};
 use helix_agents_core::session::{
     AnswerKind, PendingCall, RunRecord, RunStatus, Submission, SubmissionOutcome,
@@ -11,7 +11,6 @@ use helix_agents_core::stream::Sequence;
 use helix_agents_wire::{
     DataChunk, FinishReason, IncomingMessage, RejectedAnswer, UiChunk, extract_resume_intent,
 };
-use serde_json::json;
 
 use super::attaching::{end_of_stream, open_approvals};
 use super::bubble::{Bubble, runs_of_turn};
@@ -31,16 +30,13 @@ pub(super) async fn answer(post: &Post<'_>, message: &IncomingMessage) -> Result
     if found.intents.is_empty() {
         return unanswered(post, &before, id, &found.rejected, end).await;
     }
-    let (continuation, late) = submit(post, &before, &pending, found.intents).await?;
-    if continuation == Continuation::CallerResumes {
-        resume(post, &before).await?;
-    }
-    let now = post.open().await?;
+    let late = submit(post, &before, &pending, found.intents).await?;
+    let now = going_on(post).await?;
     let first = match late.is_empty() {
         true => Vec::new(),
         false => vec![rejection(&late, LATE)],
     };
-    Ok(continued(post, (&before, &now), id, first, end).await?)
+    continued(post, (&before, &now), id, first, end).await
 }
 
 /// The code and the reason of answers that came after the deadline.
@@ -51,13 +47,13 @@ const LATE: (&str, &str) = (
 /// The code and the reason of answers to calls that are over.
 const STALE: (&str, &str) = ("STALE", "the conversation went on without these answers");
 
-/// Submits answers that were checked against the pending calls. Returns who continues, and which came too late.
+/// Submits answers that were checked against the pending calls. Returns those that came too late.
 pub(super) async fn submit(
     post: &Post<'_>,
     root: &Snapshot,
     pending: &[PendingCall],
     answers: Vec<Submission>,
-) -> Result<(Continuation, Vec<String>), ApiError> {
+) -> Result<Vec<String>, ApiError> {
     for answer in &answers {
         let call = answer.tool_call_id();
         let asked = pending.iter().find(|pending| pending.tool_call_id == *call);
@@ -67,7 +63,6 @@ pub(super) async fn submit(
         access.digest = asked.map(|asked| &asked.digest);
         post.caller.may(post.app, access).await?;
     }
-    let mut continuation = Continuation::None;
     let mut late = Vec::new();
     for answer in answers {
         let call = answer.tool_call_id().to_string();
@@ -77,11 +72,28 @@ pub(super) async fn submit(
         if submitted.outcome == SubmissionOutcome::LateAnswerAfterTimeout {
             late.push(call);
         }
-        if submitted.continuation != Continuation::None {
-            continuation = submitted.continuation;
-        }
     }
-    Ok((continuation, late))
+    Ok(late)
+}
+
+/// Reads the session once its answers are stored. If none is missing any more, it has gone on by then: perhaps another
+/// request has given the last answer, and is about to continue the run, or was about to when its process ended.
+async fn going_on(post: &Post<'_>) -> Result<Snapshot, ApiError> {
+    let now = post.open().await?;
+    let waits = now
+        .run
+        .as_ref()
+        .is_some_and(|run| run.status.is_suspended());
+    let pending = if waits {
+        all_pending(post.app.store(), now.state.root()).await?
+    } else {
+        return Ok(now);
+    };
+    if pending.iter().any(|call| call.answer.is_none()) {
+        return Ok(now);
+    }
+    resume(post, &now).await?;
+    post.open().await
 }
 
 /// Continues a session whose calls are answered, unless somebody else has.
@@ -120,7 +132,10 @@ async fn continued(
 ) -> Result<Feed, ApiError> {
     let run = now.run.as_ref();
     let was = before.run.as_ref().map(|run| &run.id);
-    let follows = run.filter(|run| Some(&run.id) != was || run.status == RunStatus::Running);
+    let turn = before.run.as_ref().map(Bubble::of);
+    let is_of_turn = |run: &&RunRecord| turn.as_ref() == Some(&Bubble::of(run));
+    let follows = run.filter(is_of_turn);
+    let follows = follows.filter(|run| Some(&run.id) != was || run.status == RunStatus::Running);
     let Some(run) = follows else {
         return Ok(nothing(id, first));
     };
@@ -130,7 +145,8 @@ async fn continued(
     } else {
         end
     };
-    Ok(follow(post, now, run, (id, seen.max(Bubble::of(run).after)), first).await?)
+    let seen = seen.max(Bubble::of(run).after);
+    follow(post, now, run, (id, seen), first).await
 }
 
 async fn follow(
@@ -170,7 +186,7 @@ async fn unanswered(
     rejected: &[RejectedAnswer],
     end: Sequence,
 ) -> Result<Feed, ApiError> {
-    if let Some(feed) = sent_before(post, found, &id, rejected).await? {
+    if let Some(feed) = sent_before(post, found, (&id, end), rejected).await? {
         return Ok(feed);
     }
     if rejected.is_empty() {
@@ -182,8 +198,7 @@ async fn unanswered(
         if let Some(submission) = &answer.submission
             && is_timed_out(post, found, submission.tool_call_id()).await?
         {
-            let (_, is_late) = submit(post, found, &[], vec![submission.clone()]).await?;
-            late.extend(is_late);
+            late.extend(submit(post, found, &[], vec![submission.clone()]).await?);
         }
     }
     let why = if late.is_empty() { STALE } else { LATE };
@@ -204,8 +219,7 @@ async fn unanswered(
 }
 
 fn rejection(calls: &[String], (code, reason): (&str, &str)) -> UiChunk {
-    let data = json!({ "toolCallIds": calls, "reason": reason, "code": code });
-    DataChunk::new("resume-rejected", data).into()
+    DataChunk::resume_rejected(calls.to_vec(), code, reason).into()
 }
 
 /// Returns what followed answers that were accepted before: a request whose answer was lost is sent again. The client
@@ -213,7 +227,7 @@ fn rejection(calls: &[String], (code, reason): (&str, &str)) -> UiChunk {
 async fn sent_before(
     post: &Post<'_>,
     found: &Snapshot,
-    id: &str,
+    (id, end): (&str, Sequence),
     rejected: &[RejectedAnswer],
 ) -> Result<Option<Feed>, ApiError> {
     let Some(last) = &found.run else {
@@ -244,10 +258,15 @@ async fn sent_before(
         return Ok(None);
     };
     let Some(next) = runs.get(paused + 1) else {
-        // The pause lasts: others of its calls wait.
-        return Ok(Some(nothing(id.to_owned(), Vec::new())));
+        // The pause lasts, unless no answer is missing.
+        let now = going_on(post).await?;
+        let id = id.to_owned();
+        let feed = continued(post, (found, &now), id, Vec::new(), end).await?;
+        return Ok(Some(feed));
     };
     let seen = (id.to_owned(), Sequence(next.start_sequence));
+    // The session may have gone on since it was read.
+    let last = runs.last().unwrap_or(last);
     follow(post, found, last, seen, Vec::new()).await.map(Some)
 }
 

@@ -1,6 +1,6 @@
 //! The bubble of a turn: where it begins in the stream and in the history.
 
-use helix_agents_core::session::RunRecord;
+use helix_agents_core::session::{RunRecord, RunStatus};
 use helix_agents_core::store::{Lookup, Page, Snapshot};
 use helix_agents_core::stream::Sequence;
 use helix_agents_wire::bubble_id;
@@ -45,6 +45,13 @@ impl Bubble {
             turn_begins_at: start.messages,
         }
     }
+}
+
+/// The bubble to which a run in progress, or one that waits for somebody, still adds.
+pub(super) fn in_flight(found: &Snapshot) -> Option<Bubble> {
+    let run = found.run.as_ref().filter(|_| found.state.key().is_root())?;
+    let goes_on = run.status == RunStatus::Running || run.status.is_suspended();
+    goes_on.then(|| Bubble::of(run))
 }
 
 /// Reads the runs of the current turn, oldest first.

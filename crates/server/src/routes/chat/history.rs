@@ -4,11 +4,11 @@ use axum::Json;
 use axum::extract::State;
 use helix_agents_core::store::{Page, Snapshot};
 use helix_agents_wire::{
-    ConvertOptions, SnapshotStatus, ToolKinds, UiChunk, UiMessageStore, UiMessages, UiRole,
-    convert_messages, replay_message,
+    ConvertOptions, ToolKinds, UiChunk, UiMessageStore, UiMessages, UiRole, convert_messages,
+    replay_message,
 };
 
-use super::bubble::Bubble;
+use super::bubble::{Bubble, in_flight};
 use crate::ApiError;
 use crate::builder::App;
 use crate::caller::{Caller, SessionPath};
@@ -44,15 +44,10 @@ fn options(app: &App, found: &Snapshot) -> ConvertOptions {
 /// The number of messages that a page is shown: those of the bubble in flight come with its stream. A sub-agent has no
 /// stream of its own.
 pub(super) fn shown(found: &Snapshot) -> usize {
-    let is_in_flight = SnapshotStatus::of(found).is_in_flight() && found.state.key().is_root();
-    let run = found
-        .run
-        .as_ref()
-        .filter(|run| is_in_flight && !run.status.is_ended());
-    match run {
-        Some(run) => Bubble::of(run).begins_at.min(found.message_count),
-        None => found.message_count,
-    }
+    let bubble = in_flight(found);
+    bubble.map_or(found.message_count, |bubble| {
+        bubble.begins_at.min(found.message_count)
+    })
 }
 
 /// Makes the chunks of a bubble from the messages, where its own are no longer kept.

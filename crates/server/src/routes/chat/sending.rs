@@ -1,11 +1,15 @@
 //! New messages: the first of a session, the next of it, edited ones, and those that are to be answered once more.
 
-use helix_agents_core::MessageId;
+use std::collections::BTreeMap;
+
 use helix_agents_core::entries::{AsRead, EntryError, ExecuteRequest};
 use helix_agents_core::message::{Message, UserMessage};
 use helix_agents_core::runtime::{RunOptions, RuntimeError, StartedRun};
 use helix_agents_core::session::RunStatus;
-use helix_agents_core::store::{Page, Snapshot, StoreError};
+use helix_agents_core::store::{
+    MAX_LABEL_BYTES, MAX_METADATA_BYTES, MAX_METADATA_KEYS, Page, Snapshot, StoreError,
+};
+use helix_agents_core::{MessageId, RunId};
 use helix_agents_wire::{
     ConvertOptions, IncomingMessage, ResumePosition, ToolKinds, Trigger, UiRole, convert_messages,
     extract_resume_intent, replay_message,
@@ -36,13 +40,17 @@ struct Known {
 
 /// Starts a turn with the messages that users wrote at the end of a chat, unless the session has them already.
 pub(super) async fn send(post: &Post<'_>) -> Result<Feed, ApiError> {
+    let mut first = None;
     for _ in 0..MAX_ATTEMPTS {
         let found = post.caller.find_if_any(post.app, &post.session).await?;
+        let run = found.as_ref().and_then(|found| found.run.as_ref());
+        let first = first.get_or_insert_with(|| run.map(|run| run.id.clone()));
         let sent = match found {
             None => start(post, None, post.body.trailing_user_messages(), None).await,
             Some(found) => {
                 post.may(&found).await?;
-                match next(post, found).await? {
+                let is_first = run_of(&found) == first.as_ref();
+                match next(post, found, is_first).await? {
                     Next::Feed(feed) => return Ok(feed),
                     Next::Sent(sent) => sent,
                 }
@@ -77,21 +85,30 @@ impl<E: Into<ApiError>> From<E> for Refused {
     }
 }
 
-async fn next(post: &Post<'_>, found: Snapshot) -> Result<Next, ApiError> {
+fn run_of(found: &Snapshot) -> Option<&RunId> {
+    found.run.as_ref().map(|run| &run.id)
+}
+
+/// `is_first` is whether no run has started since the request was made.
+async fn next(post: &Post<'_>, found: Snapshot, is_first: bool) -> Result<Next, ApiError> {
     let tail = post.body.trailing_user_messages();
     let known = look_up(post, &found, tail).await?;
+    if !known.is_empty() {
+        // Where they stand is of the same moment as the rest, or the bubble of another turn would be shown.
+        let now = post.caller.find(post.app, &post.session).await?;
+        if (now.cuts, run_of(&now)) != (found.cuts, run_of(&found)) {
+            return Ok(Next::Sent(Err(Refused::Changed)));
+        }
+    }
     let is_known = |message: &IncomingMessage| known_of(&known, message).is_some();
     let edited = edited(post, tail).filter(|message| is_known(message));
     if let Some(message) = edited {
-        return edit(post, found, tail, (message, &known)).await;
+        return edit(post, (found, is_first), tail, (message, &known)).await;
     }
-    let is_repeated = match tail
-        .iter()
-        .filter(|message| !message.is_hidden())
-        .collect::<Vec<_>>()
-    {
-        visible if visible.is_empty() => tail.iter().all(is_known),
-        visible => visible.into_iter().all(is_known),
+    // What stood before it may have been taken back.
+    let is_repeated = match tail.iter().rfind(|message| !message.is_hidden()) {
+        Some(last) => is_known(last),
+        None => tail.iter().all(is_known),
     };
     if is_repeated {
         let last = tail
@@ -132,28 +149,36 @@ fn edited<'a>(post: &Post<'_>, tail: &'a [IncomingMessage]) -> Option<&'a Incomi
 /// Puts a turn in the place of one that the session has.
 async fn edit(
     post: &Post<'_>,
-    found: Snapshot,
+    (found, is_first): (Snapshot, bool),
     tail: &[IncomingMessage],
     (message, known): (&IncomingMessage, &[Known]),
 ) -> Result<Next, ApiError> {
     let Some(edited) = known_of(known, message) else {
         return Ok(Next::Sent(Err(Refused::Changed)));
     };
+    let is_same = message
+        .to_user_message(fallback(post))?
+        .same_as(&edited.message);
+    let id = edited.message.id.clone();
     let Some(position) = edited.position else {
         // It waits for its run.
-        return repeated(post, &found, Some(edited)).await.map(Next::Feed);
+        if is_same {
+            return repeated(post, &found, Some(edited)).await.map(Next::Feed);
+        }
+        let is_it = |one: &IncomingMessage| one.id == message.id;
+        let from = tail.iter().rposition(is_it).unwrap_or_default();
+        let messages = tail.get(from..).unwrap_or_default();
+        return Ok(Next::Sent(start(post, Some(found), messages, id).await));
     };
     let bubble = found.run.as_ref().map(Bubble::of);
     let turn = bubble.filter(|bubble| position >= bubble.turn_begins_at);
     let is_latest = turn.is_some();
-    let is_same = message
-        .to_user_message(fallback(post))?
-        .same_as(&edited.message);
     let is_running = found.run.as_ref().is_some_and(|run| {
         run.status == RunStatus::Running
             && found.stop.as_ref().is_none_or(|stop| stop.run_id != run.id)
     });
-    let is_regenerated = post.body.trigger == Trigger::RegenerateMessage;
+    // Of two equal requests at once the other one has made the answer again.
+    let is_regenerated = post.body.trigger == Trigger::RegenerateMessage && is_first;
     if is_latest && is_same && (is_running || !is_regenerated) {
         return repeated(post, &found, Some(edited)).await.map(Next::Feed);
     }
@@ -168,7 +193,6 @@ async fn edit(
         .rposition(is_before)
         .map_or(0, |before| before + 1);
     let messages = tail.get(from..).unwrap_or_default();
-    let id = edited.message.id.clone();
     Ok(Next::Sent(start(post, Some(found), messages, id).await))
 }
 
@@ -268,6 +292,7 @@ async fn start(
         .map(|message| message.to_user_message(fallback(post)))
         .collect::<Result<Vec<_>, _>>()
         .map_err(ApiError::from)?;
+    let metadata = session_metadata(post, found.as_ref());
     let mut request = ExecuteRequest::by_name(agent, messages)
         .in_session(post.session.clone())
         .double_texting(app.double_texting)
@@ -279,12 +304,7 @@ async fn start(
         });
     request.user_id = user.cloned();
     request.edits = edits;
-    if let Some(metadata) = &post.body.metadata {
-        let texts = metadata
-            .iter()
-            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
-        request.metadata = texts.collect();
-    }
+    request.metadata = metadata;
     let admitted = app.quota.admit(app.store(), user).await?;
     match app.runtime.start(request, RunOptions::default()).await {
         Ok(run) => {
@@ -303,6 +323,26 @@ fn default_agent(post: &Post<'_>) -> Result<String, ApiError> {
     let names = || post.app.runtime.agents().names().into_iter();
     let agent = post.app.default_agent.clone().or_else(|| names().next());
     agent.ok_or_else(|| ApiError::invalid("the server has no agent; register one"))
+}
+
+/// The metadata of the session: the texts in that of the request. Metadata with which the session would have too much
+/// is dropped, as that of a message is.
+fn session_metadata(post: &Post<'_>, found: Option<&Snapshot>) -> BTreeMap<String, String> {
+    let given = post.body.metadata.iter().flatten();
+    let texts = given.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+    let texts: BTreeMap<_, _> = texts.collect();
+    let has = found.iter().flat_map(|found| &found.state.metadata);
+    let kept = has.filter(|(key, _)| !texts.contains_key(*key));
+    let (mut keys, mut bytes) = (0, 0);
+    for (key, value) in kept.chain(&texts) {
+        keys += 1;
+        bytes += key.len() + value.len();
+    }
+    let is_long = texts.keys().any(|key| key.len() > MAX_LABEL_BYTES);
+    match is_long || keys > MAX_METADATA_KEYS || bytes > MAX_METADATA_BYTES {
+        true => BTreeMap::new(),
+        false => texts,
+    }
 }
 
 fn fallback<'a>(post: &'a Post<'_>) -> Option<&'a Map<String, Value>> {
@@ -335,7 +375,8 @@ async fn look_up(
         let id = message.id.as_ref();
         id.is_some_and(|id| ids.contains(&id.as_str()))
     };
-    let waiting = found.inbox.iter().flat_map(|row| &row.messages);
+    // Of a message that was edited while it waits the last text counts.
+    let waiting = found.inbox.iter().rev().flat_map(|row| &row.messages);
     let mut known: Vec<_> = waiting
         .filter(|message| is_wanted(message))
         .map(|message| Known {

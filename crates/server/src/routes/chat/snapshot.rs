@@ -3,12 +3,12 @@
 use axum::Json;
 use axum::extract::State;
 use helix_agents_core::store::Snapshot as Found;
-use helix_agents_wire::{Snapshot, SnapshotStatus};
+use helix_agents_wire::Snapshot;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::attaching::end_of_stream;
-use super::bubble::Bubble;
+use super::bubble::in_flight;
 use super::history::{reader, shown};
 use crate::ApiError;
 use crate::builder::App;
@@ -101,15 +101,11 @@ pub(crate) async fn snapshot(
             found = now;
             continue;
         }
-        let status = SnapshotStatus::of(&found);
-        let in_flight = found.run.as_ref().filter(|run| {
-            status.is_in_flight() && !run.status.is_ended() && found.state.key().is_root()
-        });
         let is_root = found.state.key().is_root();
         let theirs = pending
             .into_iter()
             .filter(|call| call.answer.is_none() && (is_root || call.session_id == session));
-        let sequence = in_flight.map_or(end, |run| Bubble::of(run).after);
+        let sequence = in_flight(&found).map_or(end, |bubble| bubble.after);
         let snapshot = Snapshot::of(&found, app.runtime.clock().now())
             .messages(messages, has_more)
             .stream_sequence(sequence)

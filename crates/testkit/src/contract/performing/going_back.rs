@@ -26,7 +26,7 @@ fn failing() -> MockReply {
     MockReply::error(ModelErrorKind::Auth)
 }
 
-fn starts_a_run(commit: &Commit) -> bool {
+pub(super) fn starts_a_run(commit: &Commit) -> bool {
     let mut changes = commit.changes.iter();
     changes.any(|(_, change)| matches!(change, Change::StartRun(_)))
 }
@@ -51,13 +51,13 @@ impl RunDriver {
     }
 
     /// The entries over a store with faults.
-    fn entries_over(&self, store: FaultyStore) -> Entries {
+    pub(super) fn entries_over(&self, store: FaultyStore) -> Entries {
         let shared = Arc::new(store);
         let (clock, ids) = (&self.ports.clock, &self.ports.ids);
         Entries::new(shared.clone(), shared, Arc::clone(clock), Arc::clone(ids))
     }
 
-    async fn runs(&self) -> usize {
+    pub(super) async fn runs(&self) -> usize {
         let page = Lookup::Page(Page::ALL);
         let key = session_id();
         let runs = self.on.store.runs(key.as_root(), page).await;

@@ -1,0 +1,19 @@
+//! The chat routes, as a stock client of the AI SDK uses them.
+
+/// The agents of these tests, and a server for them.
+mod agents;
+/// A page that talks to the server as the stock client does.
+mod page;
+/// Reads UI message streams as strictly as the strictest client.
+mod reading;
+
+/// Where a stream goes on.
+mod cursors;
+/// A new message while a run goes on.
+mod double_texting;
+/// Edited messages.
+mod edits;
+/// New user messages.
+mod incoming;
+/// The seven paths of a chat request.
+mod paths;

@@ -1,0 +1,269 @@
+//! Where a stream goes on: the headers of a client that has a part of a bubble.
+
+use serde_json::json;
+
+use super::agents::Desk;
+use super::page::{Page, user};
+use super::reading::{Bubble, Frame, whole};
+
+const HEADERS: [&str; 3] = ["last-event-id", "x-resume-from-sequence", "x-resume-at"];
+
+fn kinds(frames: &[Frame]) -> Vec<&str> {
+    let kinds = frames.iter().map(|frame| frame.chunk["type"].as_str());
+    kinds.map(Option::unwrap).collect()
+}
+
+/// proves: CHT-09
+#[tokio::test]
+async fn a_cursor_inside_of_a_bubble_gets_the_rest_of_it() {
+    let desk = Desk::new();
+    let mut page = Page::of(&desk);
+    page.say("count").await;
+    let before = page.last.cursor.unwrap();
+    page.say("look").await;
+    let all = whole(&desk.place.get("/chat/s/stream").await);
+    assert_eq!(
+        all[0].chunk,
+        json!({ "type": "start", "messageId": "msg-3" })
+    );
+    let ids: Vec<u64> = all.iter().filter_map(|frame| frame.id).collect();
+    let (first, last) = (ids[0], *ids.last().unwrap());
+    assert!(before < first);
+    for header in HEADERS {
+        for at in &ids {
+            let answer = desk
+                .get_with("/chat/s/stream", &[(header, &at.to_string())])
+                .await;
+            if *at == last {
+                assert_eq!(answer.status, 204);
+                continue;
+            }
+            let seen = all.iter().position(|frame| frame.id == Some(*at)).unwrap();
+            assert_eq!(whole(&answer), all[seen + 1..], "{header}: {at}");
+        }
+        // At or before its beginning, and where there is nothing, all of it.
+        for at in [0, 1, before, first - 1, last + 1, u64::MAX] {
+            let answer = desk
+                .get_with("/chat/s/stream", &[(header, &at.to_string())])
+                .await;
+            assert_eq!(whole(&answer), all, "{header}: {at}");
+        }
+        for bad in ["x", "-1", "1.5", "99999999999999999999"] {
+            let answer = desk.get_with("/chat/s/stream", &[(header, bad)]).await;
+            answer.is(400, "VALIDATION_ERROR");
+        }
+    }
+    // The furthest of them counts.
+    let headers = [
+        ("last-event-id", ids[1].to_string()),
+        ("x-resume-at", ids[3].to_string()),
+    ];
+    let headers: Vec<_> = headers
+        .iter()
+        .map(|(name, id)| (*name, id.as_str()))
+        .collect();
+    let answer = desk.get_with("/chat/s/stream", &headers).await;
+    let seen = all
+        .iter()
+        .position(|frame| frame.id == Some(ids[3]))
+        .unwrap();
+    assert_eq!(whole(&answer), all[seen + 1..]);
+    assert_eq!(answer.headers["x-session-id"], "s");
+}
+
+/// proves: CHT-09
+#[tokio::test]
+async fn a_client_names_the_message_that_it_continues_and_no_other() {
+    let desk = Desk::new();
+    let fresh = desk
+        .ask_with(
+            "POST",
+            "/chat",
+            Some(super::page::body(&[user("u0", "pay")])),
+            &[("x-existing-message-id", "mine")],
+        )
+        .await;
+    assert_eq!(Bubble::of(&whole(&fresh)).id(), "msg-1");
+    let named = async |id: &str| {
+        let answer = desk
+            .get_with("/chat/s/stream", &[("x-existing-message-id", id)])
+            .await;
+        Bubble::of(&whole(&answer)).id().to_owned()
+    };
+    assert_eq!(named("mine").await, "mine");
+    assert_eq!(named("msg-1").await, "msg-1");
+    // The id of another bubble would put this one in its place.
+    assert_eq!(named("msg-7").await, "msg-1");
+    let mut page = Page::loaded(&desk).await;
+    page.messages[1]["id"] = json!("mine");
+    page.decide("p1", true);
+    let answer = desk
+        .ask_with(
+            "POST",
+            "/chat",
+            Some(page.body()),
+            &[("x-existing-message-id", "mine")],
+        )
+        .await;
+    let bubble = page.read(&answer);
+    assert_eq!(
+        (bubble.id(), bubble.text().as_str()),
+        ("mine", "May I? paid: 5 cents")
+    );
+    page.messages.push(user("u2", "count"));
+    let answer = desk
+        .ask_with(
+            "POST",
+            "/chat",
+            Some(page.body()),
+            &[("x-existing-message-id", "mine")],
+        )
+        .await;
+    assert_eq!(Bubble::of(&whole(&answer)).id(), "msg-5");
+}
+
+/// A snapshot says where the stream of the bubble in flight begins, and otherwise where the stream ends.
+///
+/// proves in part: TRN-03
+#[tokio::test]
+async fn the_sequence_of_a_snapshot_is_where_a_stream_goes_on() {
+    let desk = Desk::new();
+    let mut page = Page::of(&desk);
+    page.say("count").await;
+    let end = page.last.cursor.unwrap();
+    let over = desk.snapshot().await;
+    assert_eq!(
+        (&over["streamSequence"], &over["status"]),
+        (&json!(end), &json!("ended"))
+    );
+    let answer = desk
+        .get_with(
+            "/chat/s/stream",
+            &[("x-resume-from-sequence", &end.to_string())],
+        )
+        .await;
+    assert_eq!(answer.status, 204);
+    page.say("pay").await;
+    let paused = desk.snapshot().await;
+    assert_eq!(
+        (&paused["streamSequence"], &paused["status"]),
+        (&json!(end), &json!("paused"))
+    );
+    assert_eq!(paused["messages"].as_array().unwrap().len(), 3);
+    let answer = desk
+        .get_with(
+            "/chat/s/stream",
+            &[("x-resume-from-sequence", &end.to_string())],
+        )
+        .await;
+    let bubble = Bubble::of(&whole(&answer));
+    assert_eq!(bubble.message, page.messages[3]);
+    page.decide("p1", true);
+    page.send().await;
+    let over = desk.snapshot().await;
+    assert_eq!(over["streamSequence"], json!(page.last.cursor.unwrap()));
+    assert_eq!(over["messages"].as_array().unwrap().len(), 4);
+}
+
+/// The steps before the second pause of a turn are of the bubble in flight, too.
+///
+/// proves in part: TRN-03
+#[tokio::test]
+async fn a_snapshot_leaves_out_the_whole_bubble_in_flight() {
+    let desk = Desk::new();
+    let mut page = Page::of(&desk);
+    page.say("pay then ask").await;
+    page.decide("p1", true);
+    page.send().await;
+    assert_eq!(page.last.text(), "First. Second. ");
+    let paused = desk.snapshot().await;
+    assert_eq!(paused["messages"], json!([user("u0", "pay then ask")]));
+    assert_eq!(paused["streamSequence"], 0);
+    let pages = desk.place.get("/chat/s/messages").await.ok();
+    assert_eq!(
+        pages,
+        json!({ "messages": paused["messages"], "total": 1, "hasMore": false })
+    );
+    let loaded = Page::loaded(&desk).await;
+    assert_eq!(loaded.messages.len(), 2);
+    assert_eq!(loaded.last.text(), "First. Second. ");
+}
+
+/// Ordinary turns, pauses and replays tell of no recovery.
+///
+/// proves: CHT-12
+#[tokio::test]
+async fn nobody_is_told_to_resync_unless_something_was_taken_back() {
+    let desk = Desk::new();
+    let mut page = Page::of(&desk);
+    for text in [
+        "think",
+        "look",
+        "explode",
+        "pay then ask",
+        "fail",
+        "count",
+        "note",
+        "slow",
+    ] {
+        if text == "slow" {
+            desk.place.outside.open();
+        }
+        let mut streams = vec![page.say(text).await.clone()];
+        if text == "pay then ask" {
+            page.decide("p1", true);
+            streams.push(page.send().await.clone());
+            page.answer("q1", &json!("red"));
+            streams.push(page.send().await.clone());
+        }
+        streams.push(Bubble::of(&whole(&desk.place.get("/chat/s/stream").await)));
+        for bubble in streams {
+            assert_eq!(kinds_told(&bubble), Vec::<&str>::new(), "{text}");
+        }
+    }
+}
+
+fn kinds_told(bubble: &Bubble) -> Vec<&str> {
+    let told = bubble.told.iter().map(|told| told.0.as_str());
+    told.filter(|name| ["stream-resync", "step-discarded", "executor-superseded"].contains(name))
+        .collect()
+}
+
+/// A live reader of an attempt that was thrown away is told once; who comes later sees nothing of it.
+///
+/// proves: CHT-12
+#[tokio::test]
+async fn a_discarded_attempt_is_told_to_those_who_saw_it() {
+    let desk = Desk::new();
+    let mut live = desk
+        .open(super::page::body(&[user("u0", "slow hiccup")]))
+        .await;
+    desk.place.outside.reached().await;
+    desk.tick();
+    live.until("and f").await;
+    desk.place.outside.open();
+    live.until("step-discarded").await;
+    desk.clock.advance(std::time::Duration::from_secs(5));
+    desk.place.outside.open();
+    let frames = live.end().await;
+    let bubble = Bubble::of(&frames);
+    let kinds = kinds(&frames);
+    let resyncs = kinds
+        .iter()
+        .filter(|kind| **kind == "data-stream-resync")
+        .count();
+    assert_eq!(resyncs, 1, "{kinds:?}");
+    assert!(
+        bubble.text().ends_with("Once and for all."),
+        "{}",
+        bubble.text()
+    );
+    let later = Bubble::of(&whole(&desk.place.get("/chat/s/stream").await));
+    assert_eq!(later.text(), "Once and for all.");
+    assert!(later.told("stream-resync").is_empty());
+    let snapshot = desk.snapshot().await;
+    assert_eq!(
+        super::reading::essence(&snapshot["messages"][1]),
+        super::reading::essence(&later.message)
+    );
+}

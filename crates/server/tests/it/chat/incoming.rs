@@ -1,0 +1,255 @@
+//! New user messages: several, hidden ones, files and metadata.
+
+use serde_json::{Value, json};
+
+use super::agents::Desk;
+use super::page::{body, user};
+use super::reading::{Bubble, essence, whole};
+use crate::kit::Answer;
+
+async fn post(desk: &Desk, body: Value) -> Answer {
+    desk.place.post("/chat", body).await
+}
+
+fn hidden(id: &str, text: &str) -> Value {
+    let mut message = user(id, text);
+    message["metadata"] = json!({ "hidden": true });
+    message
+}
+
+/// The user messages as they are stored.
+async fn stored(desk: &Desk) -> Vec<Value> {
+    let all = desk.place.get("/sessions/s/messages").await.ok();
+    let all = all["messages"].as_array().unwrap().iter();
+    all.filter(|message| message["role"] == "user")
+        .cloned()
+        .collect()
+}
+
+/// proves: CHT-08
+#[tokio::test]
+async fn all_user_messages_at_the_end_are_taken() {
+    let desk = Desk::new();
+    let mut with_file = user("u2", "count");
+    let file = json!({ "type": "file", "url": "data:text/plain;base64,SGk=", "mediaType": "text/plain", "filename": "hi.txt" });
+    with_file["parts"]
+        .as_array_mut()
+        .unwrap()
+        .push(file.clone());
+    with_file["metadata"] = json!({ "from": "phone" });
+    let only_file = json!({ "id": "u3", "role": "user", "parts": [file] });
+    let sent = [
+        user("u1", "first"),
+        hidden("h1", "a hint"),
+        only_file.clone(),
+        with_file.clone(),
+        hidden("h2", "the time"),
+    ];
+    let mut request = body(&sent);
+    request["metadata"] = json!({ "tenant": "t1" });
+    let bubble = Bubble::of(&whole(&post(&desk, request.clone()).await));
+    // Each one is a message of its own, in order; the model is given the hidden ones, too.
+    assert_eq!(
+        desk.seen.last_users(),
+        ["first", "a hint", "", "count", "the time"]
+    );
+    assert_eq!((bubble.id(), bubble.text().as_str()), ("msg-5", "turn 3"));
+    let stored = stored(&desk).await;
+    let metadata: Vec<_> = stored
+        .iter()
+        .map(|message| message["metadata"].clone())
+        .collect();
+    let session = json!({ "tenant": "t1" });
+    let hides = json!({ "hidden": true });
+    assert_eq!(
+        metadata,
+        [
+            session.clone(),
+            hides.clone(),
+            session.clone(),
+            json!({ "from": "phone" }),
+            hides
+        ]
+    );
+    let files: Vec<_> = stored
+        .iter()
+        .map(|message| message["files"].as_array().map_or(0, Vec::len))
+        .collect();
+    assert_eq!(files, [0, 0, 1, 1, 0]);
+    let found = desk.place.get("/sessions/s").await.ok();
+    assert_eq!(found["metadata"], session);
+    // The page is shown what the user wrote, with the ids that it gave.
+    let snapshot = desk.snapshot().await;
+    let mut first = user("u1", "first");
+    first["metadata"] = session.clone();
+    let mut last = only_file;
+    last["metadata"] = session;
+    assert_eq!(snapshot["messages"][0], first);
+    assert_eq!(snapshot["messages"][1], last);
+    assert_eq!(snapshot["messages"][2], with_file);
+    assert_eq!(essence(&snapshot["messages"][3]), essence(&bubble.message));
+    assert_eq!(snapshot["messages"].as_array().unwrap().len(), 4);
+    assert!(!snapshot.to_string().contains("a hint"));
+    // The same request again finds all of them, hidden ones too.
+    let again = Bubble::of(&whole(&post(&desk, request).await));
+    assert_eq!(again.message, bubble.message);
+    assert_eq!(desk.seen.calls(), 1);
+    let pages = desk.place.get("/chat/s/messages").await.ok();
+    assert_eq!(
+        (&pages["total"], pages["messages"].as_array().unwrap().len()),
+        (&json!(1), 4)
+    );
+}
+
+/// proves: CHT-08
+#[tokio::test]
+async fn metadata_that_is_too_large_is_dropped_and_the_rest_stays() {
+    let desk = Desk::new();
+    let large = "x".repeat(64 * 1024);
+    let fits = "y".repeat(64 * 1024 - r#"{"k":""}"#.len());
+    let mut messages = [
+        user("u1", "one"),
+        user("u2", "two"),
+        user("u3", "three"),
+        user("u4", "four"),
+        user("u5", "count"),
+    ];
+    messages[1]["metadata"] = json!({ "k": large });
+    messages[2]["metadata"] = json!({ "hidden": true, "k": large });
+    messages[3]["metadata"] = json!({ "k": fits });
+    messages[4]["metadata"] = json!(null);
+    let mut request = body(&messages);
+    request["metadata"] = json!({ "k": large });
+    whole(&desk.ask_with("POST", "/chat", Some(request), &[]).await);
+    let stored = stored(&desk).await;
+    let metadata: Vec<_> = stored
+        .iter()
+        .map(|message| message.get("metadata").cloned())
+        .collect();
+    // What hides a message stays, or the user would see it.
+    let expected = [
+        None,
+        None,
+        Some(json!({ "hidden": true })),
+        Some(json!({ "k": fits })),
+        None,
+    ];
+    assert_eq!(metadata, expected);
+    let of_session = async || desk.place.get("/sessions/s").await.ok()["metadata"].clone();
+    assert_eq!(of_session().await, json!({}));
+    let shown = desk.snapshot().await["messages"].as_array().unwrap().len();
+    assert_eq!(shown, 5);
+    // What the session has stays, where it would have too much with the new.
+    for (id, key, kept) in [
+        ("u6", "a", json!({ "a": fits })),
+        ("u7", "b", json!({ "a": fits })),
+        ("u8", "a", json!({ "a": "z" })),
+    ] {
+        let mut request = body(&[user(id, "count")]);
+        let value = if id == "u8" { "z" } else { &fits };
+        request["metadata"] = json!({ key: value });
+        whole(&desk.ask_with("POST", "/chat", Some(request), &[]).await);
+        assert_eq!(of_session().await, kept, "{id}");
+    }
+}
+
+/// A message that only the model is given, sent alone.
+///
+/// proves: CHT-08
+#[tokio::test]
+async fn hidden_messages_alone_begin_a_turn() {
+    let desk = Desk::new();
+    let first = whole(&post(&desk, body(&[user("u1", "count")])).await);
+    let answer = Bubble::of(&first).message;
+    let sent = body(&[
+        user("u1", "count"),
+        answer.clone(),
+        hidden("h1", "the user is back"),
+    ]);
+    let bubble = Bubble::of(&whole(&post(&desk, sent.clone()).await));
+    assert_eq!(desk.seen.last_users(), ["count", "the user is back"]);
+    assert_eq!(bubble.id(), "msg-3");
+    let again = Bubble::of(&whole(&post(&desk, sent).await));
+    assert_eq!((again.id(), desk.seen.calls()), ("msg-3", 2));
+    let snapshot = desk.snapshot().await;
+    let ids: Vec<_> = snapshot["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| &message["id"])
+        .collect();
+    assert_eq!(ids, ["u1", "msg-1", "msg-3"]);
+}
+
+/// proves: CHT-08
+#[tokio::test]
+async fn messages_that_say_nothing_are_refused_and_nothing_is_stored() {
+    let desk = Desk::new();
+    let parts = |parts: Value| json!({ "id": "u2", "role": "user", "parts": parts });
+    let bad = [
+        parts(json!([])),
+        parts(json!([{ "type": "text", "text": "" }])),
+        parts(json!([{ "type": "file", "mediaType": "text/plain" }])),
+        json!({ "id": "u2", "role": "user", "parts": [], "content": "" }),
+        json!({ "id": "no id at all", "role": "user", "parts": [{ "type": "text", "text": "hi" }] }),
+        json!({ "id": "x".repeat(257), "role": "user", "parts": [{ "type": "text", "text": "hi" }] }),
+    ];
+    for message in &bad {
+        let request = body(&[user("u1", "count"), message.clone()]);
+        let answer = desk.ask_with("POST", "/chat", Some(request), &[]).await;
+        answer.is(400, "VALIDATION_ERROR");
+        desk.place
+            .get("/status?sessionId=s")
+            .await
+            .is(404, "NOT_FOUND");
+    }
+    whole(&post(&desk, body(&[user("u1", "count")])).await);
+    let before = desk.snapshot().await;
+    for message in &bad {
+        let request = body(&[message.clone()]);
+        let answer = desk.ask_with("POST", "/chat", Some(request), &[]).await;
+        answer.is(400, "VALIDATION_ERROR");
+    }
+    assert_eq!(desk.snapshot().await, before);
+    for request in [
+        json!({ "messages": [user("u1", "hi")] }),
+        json!({ "id": "new", "messages": [] }),
+        json!({ "id": "../s", "messages": [user("u1", "hi")] }),
+        json!({ "id": "new", "agentType": "nobody", "messages": [user("u1", "hi")] }),
+        json!({ "id": "s", "agentType": "boss", "messages": [user("u9", "hi")] }),
+        json!({ "id": "s", "trigger": "shout", "messages": [user("u9", "hi")] }),
+        json!({ "id": "s", "messages": "hi" }),
+    ] {
+        let answer = desk
+            .ask_with("POST", "/chat", Some(request.clone()), &[])
+            .await;
+        assert!(
+            (400..=404).contains(&answer.status.as_u16()),
+            "{request}: {}",
+            answer.text()
+        );
+    }
+    let other = desk
+        .ask_with("POST", "/chat/t", Some(body(&[user("u1", "hi")])), &[])
+        .await;
+    other.is(400, "VALIDATION_ERROR");
+    assert_eq!((desk.snapshot().await, desk.seen.calls()), (before, 1));
+}
+
+/// Clients without parts send a text.
+#[tokio::test]
+async fn a_message_may_be_a_plain_text_and_the_agent_stand_in_the_query() {
+    let desk = Desk::new();
+    let request =
+        json!({ "messages": [{ "id": "u1", "role": "user", "content": "think", "parts": [] }] });
+    let answer = desk
+        .ask_with("POST", "/api/chat/s?agentType=clerk", Some(request), &[])
+        .await;
+    assert_eq!(Bubble::of(&whole(&answer)).text(), "The answer is 42.");
+    let request = json!({ "id": "p", "messages": [user("u1", "a poem")] });
+    let answer = desk
+        .ask_with("POST", "/api/chat?agentType=poet", Some(request), &[])
+        .await;
+    let bubble = Bubble::of(&whole(&answer));
+    assert_eq!(bubble.data("output"), [&json!({ "verses": 3 })]);
+}
