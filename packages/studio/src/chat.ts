@@ -9,7 +9,7 @@ import { useCallback, useEffect, useRef, useState } from "react";
 
 import { ApiError, sentence } from "./api/client";
 import { isReachable, onceBack, watchedFetch } from "./api/connection";
-import { decide, decisionFrom, decisionOf } from "./api/decisions";
+import { decide, decisionFrom, decisionOf, resume } from "./api/decisions";
 import { queries, snapshotQuery, statusQuery } from "./api/queries";
 import type { PendingCall, Snapshot, Status } from "./api/types";
 import { useSteady } from "./conversation/steady";
@@ -17,6 +17,8 @@ import { callKey } from "./lib/pending";
 
 const PAUSED_MS = 1000;
 const IDLE_MS = 3000;
+/** How often nothing waits before the run is continued: most servers do so by themselves. */
+const LOOKS = 3;
 
 /** How the turn that was streamed last ended, as far as its stream told. */
 export type LiveEnd = { interrupted?: { reason?: string }; error?: { text: string; code?: string } };
@@ -81,6 +83,10 @@ export function useConversation(id: string, agentType: string | undefined, snaps
   const seen = useRef<string | null>(null);
   /** The sequence of the stream at which the page last fetched everything anew. */
   const synced = useRef<string | null>(null);
+  /** The deadlines of the calls that were seen to wait. */
+  const deadlines = useRef(new Map<string, number | undefined>());
+  /** The suspended run for which nothing waits any more, and how often it was seen. */
+  const idle = useRef({ runId: "", looks: 0 });
   const syncing = useRef(false);
   const [replaying, setReplaying] = useState(false);
   /** Whether what is replayed has ended already. */
@@ -248,13 +254,23 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     void sync();
   }, [now, busy, hasOpen, sync]);
 
+  // A server that does not continue by itself is told to, once all answers are there, whoever gave them.
+  useEffect(() => {
+    if (!now || busy || now.pending.length || now.runStatus !== "suspended_client_tool") return;
+    const { runId = "" } = now;
+    idle.current = { runId, looks: idle.current.runId === runId ? idle.current.looks + 1 : 1 };
+    if (idle.current.looks === LOOKS) void resume(id).then(sync, () => {});
+  }, [id, now, status.dataUpdatedAt, busy, sync]);
+
   // Who decided about a call that was answered elsewhere.
   useEffect(() => {
     for (const one of now?.answered ?? []) {
       const call = { ...one, rootSessionId: id };
       const known = decisionOf(call);
-      if (!known || known.kind === "gone") decide(call, { ...decisionFrom({ decidedBy: "someone else", ...one, at: one.answeredAt }), late: known?.late });
+      const deadline = deadlines.current.get(callKey(one));
+      if (!known || known.kind === "gone") decide(call, { ...decisionFrom({ decidedBy: "someone else", ...one, at: one.answeredAt, deadline }), late: known?.late });
     }
+    for (const one of now?.pending ?? []) deadlines.current.set(callKey(one), one.deadline);
   }, [id, now]);
 
   async function send(text: string) {
