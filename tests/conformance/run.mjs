@@ -1,7 +1,10 @@
 #!/usr/bin/env node
 // BASE_URL=http://127.0.0.1:8787 node run.mjs [--layout stock|single|nested|agent] [--sdk v6,v7] [--only a,b] [--skip a,b] [--allow-extra-fields] [--quiet]
 import { loadSdk, layoutFor, makeChatFactory } from './lib/client.mjs';
+import { rest } from './lib/rest.mjs';
 import { tests } from './lib/tests.mjs';
+// What looks at the whole run comes last.
+const { 'wire-compat': wireCompat, ...first } = tests, all = { ...first, ...rest, 'wire-compat': wireCompat };
 const arg = (k, d) => { const i = process.argv.indexOf('--' + k); return i < 0 ? d : process.argv[i + 1]; };
 const flag = k => process.argv.includes('--' + k);
 process.on('unhandledRejection', () => {});
@@ -18,7 +21,7 @@ for (const name of sdks) {
   if (!flag('quiet')) console.log(`# ai ${sdk.version}, layout ${layoutName}, ${base}`);
   const layout = layoutFor(layoutName, base);
   const factory = makeChatFactory(sdk, layout, headers);
-  for (const [test, fn] of Object.entries(tests)) {
+  for (const [test, fn] of Object.entries(all)) {
     if ((only && !only.includes(test)) || skip.includes(test)) continue;
     const t = { sdk, layout, headers, opts: { only, allowExtra: flag('allow-extra-fields'), noIds: flag('no-sse-ids') }, id: () => `h-${name}-${run}-${++seq}` };
     t.chat = Object.assign((id, o) => factory(id ?? t.id(), o), { all: factory.all });

@@ -1,4 +1,5 @@
-//! The web page of `helix dev`: a chat over the agent routes.
+//! The studio, which `helix dev` serves at `/`: a chat with every agent, and an inbox of what waits for a
+//! person. Its source is `packages/studio`; what is built from it is checked in and embedded here.
 
 use axum::Router;
 use axum::http::header::{
@@ -9,33 +10,48 @@ use axum::routing::{MethodRouter, get};
 
 /// Nothing is loaded from other sites, and no other page may frame this one: a user who clicks
 /// "Approve" must see what is approved.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+                      connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// The page. It names the files below, and shows the view that its address says.
+const PAGE: &[u8] = include_bytes!("../studio/index.html");
+
+/// The other files. A hash in the name of each changes with its content.
+const FILES: &[(&str, &[u8])] = &include!("../studio/files.rs");
+
+/// The addresses of the views.
+const VIEWS: [&str; 3] = ["/", "/inbox", "/s/{session}"];
+
+/// Another version of the program has another page.
+const ASK_AGAIN: &str = "no-cache";
+const KEEP: &str = "public, max-age=31536000, immutable";
 
 /// Returns the routes of the page.
 pub(crate) fn routes() -> Router {
-    let html = include_str!("../page/index.html");
-    let script = include_str!("../page/page.js");
-    let visible = include_str!("../page/visible.js");
-    let style = include_str!("../page/page.css");
-    Router::new()
-        .route("/", file("text/html; charset=utf-8", html))
-        .route("/page.js", file("text/javascript; charset=utf-8", script))
-        .route(
-            "/visible.js",
-            file("text/javascript; charset=utf-8", visible),
-        )
-        .route("/page.css", file("text/css; charset=utf-8", style))
+    let views = VIEWS.into_iter().fold(Router::new(), |routes, view| {
+        routes.route(view, file("text/html; charset=utf-8", ASK_AGAIN, PAGE))
+    });
+    FILES.iter().fold(views, |routes, (name, content)| {
+        routes.route(&format!("/studio/{name}"), file(kind(name), KEEP, content))
+    })
 }
 
-fn file(kind: &'static str, text: &'static str) -> MethodRouter {
+fn kind(name: &str) -> &'static str {
+    match name.rsplit_once('.') {
+        Some((_, "js")) => "text/javascript; charset=utf-8",
+        Some((_, "css")) => "text/css; charset=utf-8",
+        Some((_, "svg")) => "image/svg+xml",
+        _ => "application/octet-stream",
+    }
+}
+
+fn file(kind: &'static str, cache: &'static str, content: &'static [u8]) -> MethodRouter {
     let headers: [(HeaderName, &str); 5] = [
         (CONTENT_TYPE, kind),
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
-        // Another version of the program has another page.
-        (CACHE_CONTROL, "no-cache"),
+        (CACHE_CONTROL, cache),
     ];
-    get(async move || (headers, text))
+    get(async move || (headers, content))
 }

@@ -1,7 +1,7 @@
 //! Escapes characters that are invisible or reorder the text around them.
 //!
-//! A user who decides by a text must see all of it. `page/visible.js` escapes the same characters
-//! in the same way.
+//! A user who decides by a text must see all of it. `packages/studio/src/lib/visible.ts` escapes the same
+//! characters in the same way.
 
 /// A part of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

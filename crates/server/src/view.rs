@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-pub(crate) use answered::{AnsweredView, all_answered};
+pub(crate) use answered::{AnsweredView, all_answered, answered_calls};
 pub(crate) use budget::BudgetsView;
 pub(crate) use checkpoint::CheckpointView;
 pub use message::MessageView;

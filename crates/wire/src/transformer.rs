@@ -1,5 +1,6 @@
 //! From the chunks of a turn to the chunks of its bubble.
 
+mod answers;
 mod children;
 mod options;
 
@@ -391,6 +392,7 @@ impl StreamTransformer {
         if call.arguments.len().saturating_add(delta.len()) <= MAX_ARGUMENTS {
             call.arguments.push_str(delta);
         }
+        self.open_step(out);
         out.push(UiChunk::ToolInputDelta {
             tool_call_id: id.to_owned(),
             input_text_delta: delta.to_owned(),
@@ -436,7 +438,9 @@ impl StreamTransformer {
     ) {
         let id = self.wire_id(&stored.chunk, call);
         self.available(&stored.chunk, (&id, tool), input, false, out);
-        if self.options.shows_approval(stored.sequence, approval) {
+        let is_known = self.calls.contains_key(&id);
+        if is_known && self.options.shows_approval(stored.sequence, approval) {
+            self.open_step(out);
             out.push(UiChunk::ToolApprovalRequest {
                 approval_id: approval.to_string(),
                 tool_call_id: id,
@@ -579,7 +583,10 @@ impl StreamTransformer {
 
     /// The id of a call in the message: its own, unless a call of another session of the tree has that.
     fn wire_id(&self, chunk: &Chunk, call: &CallId) -> String {
-        let session = &chunk.base.session_id;
+        self.wire_id_in(&chunk.base.session_id, call)
+    }
+
+    fn wire_id_in(&self, session: &SessionId, call: &CallId) -> String {
         match self.calls.get(call.as_str()) {
             Some(known) if known.owner != *session => format!("{session}/{call}"),
             _ => call.to_string(),
@@ -651,6 +658,7 @@ impl StreamTransformer {
         for (id, call) in begun {
             // The next attempt may give its call the same id.
             self.calls.remove(&id);
+            self.open_step(out);
             out.push(UiChunk::ToolInputError {
                 tool_call_id: id,
                 tool_name: call.name,

@@ -25,12 +25,22 @@ export type JsonValue = unknown;
 export type PatchOperation = { op: 'add' | 'remove' | 'replace'; path: string; value?: unknown };
 ";
 
+/// One comment per line, and no spaces at the ends of lines.
+fn tidy(declaration: &str) -> String {
+    let text = declaration.replace("Record<symbol, never>", "Record<string, never>");
+    let text = text
+        .replace("/**\n * ", "  /** ")
+        .replace("\n */\n", " */\n  ");
+    let lines: Vec<_> = text.lines().map(str::trim_end).collect();
+    lines.join("\n")
+}
+
 fn generated() -> String {
     let config = Config::new().with_large_int("number");
     let mut text = HEAD.to_owned();
     let mut declare = |declaration: String| {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "\nexport {declaration}");
+        let _ = writeln!(text, "\nexport {}", tidy(&declaration));
     };
     declare(UiChunk::decl(&config));
     declare(DataChunk::decl(&config));

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use crate::answered_elsewhere::{SHOWN, TRICKS, folder};
 use crate::browser::Browser;
 use crate::kit::{Folder, config};
-use crate::page::{press, send_message};
+use crate::page::{conversation, count, fill, named, open_agent, press, send_message, session};
 use crate::programs;
 use crate::service::{Reply, Service};
 use crate::serving::Served;
@@ -21,6 +21,15 @@ struct QuestionPage {
     session: String,
 }
 
+/// Everything that asks for an answer.
+const CARDS: &str = "[data-testid=approval-card], [data-testid=client-form]";
+const APPROVAL: &str = "[data-testid=approval-card]";
+const TOOL: &str = "[data-testid=tool-card]";
+
+fn cards() -> String {
+    format!("document.querySelectorAll('{CARDS}').length")
+}
+
 impl QuestionPage {
     /// Sends a message to the only agent, and waits for this number of questions.
     fn with(folder: Folder, message: &str, questions: usize) -> Option<Self> {
@@ -28,14 +37,12 @@ impl QuestionPage {
         let served = Served::start(&folder, &["dev"]);
         let mut browser = Browser::start(&chromium);
         browser.open(served.url());
-        browser.until("document.getElementById('agent').value");
+        browser.until(&format!("{} === 1", count("agent-picker")));
         send_message(&mut browser, message);
-        browser.until(&format!(
-            "document.querySelectorAll('.card').length === {questions} && location.hash"
-        ));
-        let session = browser.value("location.hash.slice(1)");
+        browser.until(&format!("{} === {questions}", cards()));
+        let session = session(&mut browser);
         Some(Self {
-            session: session.as_str().unwrap().to_owned(),
+            session,
             folder,
             served,
             browser,
@@ -96,8 +103,8 @@ const DRAWN_IN_ORDER: &str = "((element, part) => {
 const UNAWARE: &str = "(() => {
     const real = window.fetch;
     window.fetch = (path, ...more) => {
-        if (String(path).startsWith('status')) return new Promise(() => {});
-        window.fetch = real;
+        if (String(path).startsWith('/status')) return new Promise(() => {});
+        if (String(path).startsWith('/submit')) window.fetch = real;
         return real(path, ...more);
     };
 })()";
@@ -108,37 +115,39 @@ async fn hidden_characters_are_shown_in_a_question_and_stay_in_their_bubble() {
     let Some(mut asked) = QuestionPage::with(folder, "pay \u{202e}yllacitsafnatnaf", 1) else {
         return;
     };
-    let card = asked.text_of(".card");
+    let card = asked.text_of(APPROVAL);
     assert!(card.contains(SHOWN), "{card}");
     let browser = &mut asked.browser;
-    let marked = browser.value(
-        "[...document.querySelectorAll('.card .hidden-character')].map((one) => one.textContent)",
-    );
+    let hidden = format!("{APPROVAL} [data-hidden-character]");
+    let marked = browser.value(&format!(
+        "[...document.querySelectorAll('{hidden}')].map((one) => one.textContent)"
+    ));
     assert_eq!(marked.as_array().unwrap().len(), 9, "{marked}");
     assert_eq!(marked[0], json!("\\u{202e}"));
     let colour =
         |selector: &str| format!("getComputedStyle(document.querySelector('{selector}')).color");
-    let (plain, other) = (colour(".card pre"), colour(".card .hidden-character"));
+    let (plain, other) = (colour(&format!("{APPROVAL} td")), colour(&hidden));
     assert_ne!(browser.value(&plain), browser.value(&other));
-    let order = format!("{DRAWN_IN_ORDER}(document.querySelector('.card'), '001')");
+    let order = format!("{DRAWN_IN_ORDER}(document.querySelector('{APPROVAL}'), '001')");
     assert_eq!(browser.value(&order), json!(true), "reordered");
-    // The line about the call shows the same.
-    let line = browser.value("document.querySelector('.tool pre').textContent");
-    assert!(line.as_str().unwrap().contains(SHOWN), "{line}");
 
     // A message keeps its direction, and cannot affect the text outside of its bubble.
-    let kept = browser.value("document.querySelector('.user').textContent.includes('\\u202e')");
-    assert_eq!(kept, json!(true));
-    for bubble in [".user", ".text"] {
+    let kept =
+        "document.querySelector('[data-testid=message-user]').textContent.includes('\\u202e')";
+    assert_eq!(browser.value(kept), json!(true));
+    for bubble in ["message-user] p", "message-assistant] .prose"] {
         let isolated = browser.value(&format!(
-            "(() => {{ const one = document.querySelector('{bubble}');
+            "(() => {{ const one = document.querySelector('[data-testid={bubble}');
               return [one.dir, getComputedStyle(one).unicodeBidi]; }})()"
         ));
         assert_eq!(isolated, json!(["auto", "isolate"]), "{bubble}");
     }
 
     asked.deny("no\u{202e}pe\nApproved.").await;
-    asked.browser.shows("Denied: no\\u{202e}pe\\u{a}Approved.");
+    asked.browser.shows(": no\\u{202e}pe\\u{a}Approved.");
+    // The line about the call shows the same characters.
+    let line = asked.text_of(TOOL);
+    assert!(line.contains(SHOWN), "{line}");
     asked.nothing_went_wrong();
 }
 
@@ -147,12 +156,12 @@ async fn the_title_of_a_question_comes_from_the_configuration() {
     let Some(mut asked) = QuestionPage::with(folder("ada"), "pay", 1) else {
         return;
     };
-    let title = asked.text_of(".card strong");
+    let title = asked.text_of(&format!("{APPROVAL} h3"));
     assert_eq!(title, "Run refund?");
-    let about = asked.text_of(".card .about");
+    let about = asked.text_of(&format!("{APPROVAL} p"));
     assert_eq!(about, "Pays money back");
 
-    // A form is named after its tool too, whatever title the model gives.
+    // A form is named after its tool too; the title that the model gives stands below, as its words.
     let script = json!({ "default": [ { "tool_calls": [ { "id": "f", "name": "form",
         "arguments": { "title": "Your bank asks", "fields": ["pin"] } } ] } ] });
     let agent = "[agents.a]\nmodel = \"fast\"\ntools = [\"form\"]\n\
@@ -161,10 +170,11 @@ async fn the_title_of_a_question_comes_from_the_configuration() {
     let Some(mut asked) = QuestionPage::with(folder, "go", 1) else {
         return;
     };
-    assert_eq!(asked.text_of(".card strong"), "Answer form");
-    assert_eq!(asked.text_of(".card .about"), "Asks the user");
-    let shown = asked.text_of(".card pre");
-    assert!(shown.contains("\"title\": \"Your bank asks\""), "{shown}");
+    let form = named("client-form");
+    assert_eq!(asked.text_of(&format!("{form} h3")), "Answer form");
+    assert_eq!(asked.text_of(&format!("{form} p")), "Asks the user");
+    let said = asked.text_of(&format!("{form} blockquote"));
+    assert_eq!(said, "Your bank asks");
     asked.nothing_went_wrong();
 }
 
@@ -176,16 +186,16 @@ async fn a_question_that_is_answered_elsewhere_closes_itself() {
     asked.submit(&["pay", "--deny", "too much", "--user", "bob"]);
     asked.browser.shows("Denied by bob: too much");
     asked.browser.shows("Result: {\"error\"");
-    let left = "document.querySelectorAll('.card, .decided button, .decided input').length";
-    assert_eq!(asked.browser.value(left), json!(0));
-    let decided = asked.text_of(".decided");
-    for text in ["refund", "\"to\": \"ada\"", "Denied by bob: too much"] {
+    assert_eq!(asked.browser.value(&cards()), json!(0));
+    let decided = asked.text_of(TOOL);
+    for text in ["refund", "to: ada", "Denied by bob: too much"] {
         assert!(decided.contains(text), "{text}: {decided}");
     }
     // Once, and also after a reload.
     asked.browser.reload();
     asked.browser.shows("Result: {\"error\"");
-    let text = asked.text_of("#log");
+    asked.browser.shows("Denied by bob: too much");
+    let text = conversation(&mut asked.browser);
     assert_eq!(text.matches("Denied by bob: too much").count(), 1, "{text}");
     asked.nothing_went_wrong();
 }
@@ -203,17 +213,16 @@ async fn one_of_two_questions_closes_itself_and_the_other_stays() {
         return;
     };
     // Text that is typed into the other question is kept.
-    let find = "document.querySelector('.card[data-call$=\" pick\"] input')";
-    asked.browser.value(&format!("{find}.value = 'red'"));
+    let field = format!("{} textarea", named("client-form"));
+    fill(&mut asked.browser, &field, "\"red\"");
     asked.submit(&["pay", "--deny", "no", "--user", "bob"]);
-    asked
-        .browser
-        .until("document.querySelectorAll('.card').length === 1");
+    asked.browser.until(&format!("{} === 1", cards()));
     asked.browser.shows("Denied by bob: no");
-    assert_eq!(asked.browser.value(&format!("{find}.value")), json!("red"));
-    press(&mut asked.browser, "Send");
+    let kept = format!("document.querySelector('{field}').value");
+    assert_eq!(asked.browser.value(&kept), json!("\"red\""));
+    press(&mut asked.browser, "client-form-submit");
     asked.browser.shows("Chosen: red");
-    let text = asked.text_of("#log");
+    let text = conversation(&mut asked.browser);
     assert_eq!(text.matches("Denied by bob: no").count(), 1, "{text}");
     asked.nothing_went_wrong();
 }
@@ -225,20 +234,19 @@ async fn a_late_answer_shows_the_earlier_decision() {
     };
     asked.browser.value(UNAWARE);
     asked.submit(&["pay", "--deny", "too much", "--user", "bob"]);
-    press(&mut asked.browser, "Approve");
+    press(&mut asked.browser, "approve");
     asked
         .browser
         .shows("Your answer came too late and was not used. Denied by bob: too much");
-    let late = asked.text_of(".outcome");
-    let expected = "Your answer came too late and was not used. Denied by bob: too much";
-    assert_eq!(late, expected);
     asked.browser.shows("Result: {\"error\"");
+    let text = conversation(&mut asked.browser);
+    assert_eq!(text.matches("came too late").count(), 1, "{text}");
     asked.nothing_went_wrong();
 }
 
-/// The time that is left for an answer is shown. An answer after the deadline is told to the agent.
+/// The time that is left for an answer is shown. After the deadline nothing can be pressed.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_after_the_deadline_is_told_to_the_agent() {
+async fn an_answer_after_the_deadline_cannot_be_given() {
     let script = r#"{ "default": [
         { "tool_calls": [ { "id": "c", "name": "color" } ] }, { "text": "I go on." } ] }"#;
     let agent = "[agents.a]\nmodel = \"fast\"\ntools = [\"color\"]\n[tools.color]\nkind = \"client\"\n\
@@ -247,19 +255,20 @@ async fn an_answer_after_the_deadline_is_told_to_the_agent() {
     let Some(mut asked) = QuestionPage::with(folder, "go", 1) else {
         return;
     };
+    // The page does not hear that the agent goes on.
     asked.browser.value(UNAWARE);
-    asked.browser.shows("left to answer");
-    asked.browser.shows("The deadline has passed.");
-    press(&mut asked.browser, "Send");
-    asked.browser.shows(
-        "Your answer came after the deadline. It was not used, and the agent is told about it.",
+    asked
+        .browser
+        .until(&format!("{} === 1", count("time-left")));
+    asked.browser.shows("The time to answer has passed.");
+    let left = format!(
+        "{} + {}",
+        count("client-form-submit"),
+        count("client-form-decline")
     );
+    assert_eq!(asked.browser.value(&left), json!(0));
+    asked.browser.reload();
     asked.browser.shows("I go on.");
-    let path = format!("/sessions/{}/messages", asked.session);
-    let (_, messages) = asked.served.ask(&path, None, None).await;
-    let told = messages["messages"].as_array().unwrap().iter();
-    let told = told.filter(|one| one["metadata"]["hidden"] == json!(true));
-    assert_eq!(told.count(), 1, "{messages}");
     asked.nothing_went_wrong();
 }
 
@@ -278,16 +287,12 @@ async fn a_late_answer_to_an_unknown_call_is_reported() {
             };
         })()",
     );
-    press(&mut asked.browser, "Approve");
+    press(&mut asked.browser, "approve");
     asked
         .browser
-        .shows("Your answer came too late and was not used. No longer pending.");
+        .shows("Your answer came too late and was not used. No longer pending");
     // The calls that are still pending are shown again.
-    asked
-        .browser
-        .until("document.querySelectorAll('.card').length === 1");
-    let errors = "document.querySelectorAll('.error').length";
-    assert_eq!(asked.browser.value(errors), json!(0));
+    asked.browser.until(&format!("{} === 1", cards()));
     asked.nothing_went_wrong();
 }
 
@@ -306,39 +311,38 @@ async fn stop_shows_that_it_stops() {
     let folder = Folder::with(&config(&agent), script);
     let served = Served::start(&folder, &["dev"]);
     let mut browser = Browser::start(&chromium);
-    browser.open(served.url());
-    browser.until("document.getElementById('agent').value");
+    open_agent(&mut browser, &served, "a");
     send_message(&mut browser, "go");
-    // There is nothing to stop before the server has responded.
-    let early = "!location.hash && !document.getElementById('stop').hidden";
-    assert_eq!(browser.value(early), json!(false));
     service.arrived().await;
     browser.shows("I knock.");
-    browser.value(
-        "const button = document.getElementById('stop');
-         window.seen = [[button.textContent, button.disabled, button.hidden]];
-         const note = () => seen.push([button.textContent, button.disabled, button.hidden]);
-         const everything = { subtree: true, childList: true, attributes: true };
-         new MutationObserver(note).observe(button, everything);
-         const real = window.fetch;
-         window.fetch = async (...asked) => {
-             const answer = await real(...asked);
-             document.body.dataset.stopped = answer.status;
-             return answer;
-         };
-         button.click();",
-    );
+    let button = format!("document.querySelector('{}')", named("stop"));
+    browser.value(&format!(
+        "(() => {{
+            window.seen = [];
+            const note = () => {{ const button = {button}; seen.push(button ? [button.innerText, button.disabled] : null); }};
+            note();
+            const everything = {{ subtree: true, childList: true, attributes: true, characterData: true }};
+            new MutationObserver(note).observe(document.body, everything);
+            const real = window.fetch;
+            window.fetch = async (...asked) => {{
+                const answer = await real(...asked);
+                if (String(asked[0]).endsWith('/interrupt')) document.body.dataset.stopped = answer.status;
+                return answer;
+            }};
+            {button}.click();
+        }})()"
+    ));
     // The stop request is stored, and the run continues until its call has ended.
     browser.until("document.body.dataset.stopped === '200'");
     open.notify_one();
-    browser.shows("Stopped.");
-    browser.until("document.getElementById('stop').hidden");
+    browser.shows("Stopped");
+    browser.until(&format!("{} === 0", count("stop")));
     let mut seen: Vec<Value> = browser.value("window.seen").as_array().unwrap().clone();
     seen.dedup();
     let expected = [
-        json!(["Stop", false, false]),
-        json!(["Stopping…", true, false]),
-        json!(["Stop", false, true]),
+        json!(["Stop", false]),
+        json!(["Stopping…", true]),
+        json!(null),
     ];
     assert_eq!(seen, expected);
     assert_eq!(browser.value("window.wrong"), json!([]));

@@ -24,8 +24,10 @@ pub(super) fn success(operation: Operation) -> (&'static str, Response) {
         O::Start | O::Resume => json::<StartedView>("The run that was started."),
         O::Stream => events(),
         O::Status => json::<StatusView>("The session's status and its pending calls."),
-        O::Interrupt | O::Abort => json::<StopView>("Whether there was a run to stop."),
-        O::SubmitToolResult => {
+        O::Interrupt | O::Abort | O::ChatInterrupt | O::ChatAbort => {
+            json::<StopView>("Whether there was a run to stop.")
+        }
+        O::SubmitToolResult | O::ChatSubmit => {
             json::<SubmittedView>("The result of the submission, which is stored.")
         }
         O::Workspaces => json::<WorkspacesView>("The session's workspaces."),
@@ -42,8 +44,6 @@ pub(super) fn success(operation: Operation) -> (&'static str, Response) {
         O::Chat | O::ChatIn | O::ChatStream | O::ChatReplay | O::ChatNested => ui_stream(),
         O::ChatSnapshot => json::<SnapshotBody>("The session, its messages and what waits."),
         O::ChatMessages => json::<UiMessagesBody>("A page of turns."),
-        O::ChatSubmit => json::<SubmittedView>("The result of the submission, which is stored."),
-        O::ChatInterrupt | O::ChatAbort => json::<StopView>("Whether there was a run to stop."),
         O::Health => json::<OkView>("The process is alive."),
         O::Ready => json::<OkView>("The store can be reached."),
         O::Metrics => text("text/plain", "Metrics in Prometheus' text format."),

@@ -62,7 +62,17 @@ pub(crate) async fn all_answered(
     session: &SessionState,
     open: &[PendingCall],
 ) -> Result<Vec<AnsweredView>, StoreError> {
-    let mut all = answered(session);
+    let calls = answered_calls(store, session, open).await?;
+    Ok(calls.iter().filter_map(AnsweredView::of).collect())
+}
+
+/// Returns the calls of these answers.
+pub(crate) async fn answered_calls(
+    store: &dyn SessionStore,
+    session: &SessionState,
+    open: &[PendingCall],
+) -> Result<Vec<PendingCall>, StoreError> {
+    let mut all: Vec<_> = answered(session).collect();
     let is_open = |call: &CallId| open.iter().any(|open| open.tool_call_id == *call);
     let owners = session.client_tool_call_ownership.iter();
     let owners = owners.filter(|(call, owner)| **owner != session.session_id && !is_open(call));
@@ -77,7 +87,7 @@ pub(crate) async fn all_answered(
     Ok(all)
 }
 
-fn answered(session: &SessionState) -> Vec<AnsweredView> {
+fn answered(session: &SessionState) -> impl Iterator<Item = PendingCall> {
     let calls = session.pending_client_tool_calls.values();
-    calls.filter_map(AnsweredView::of).collect()
+    calls.filter(|call| call.answer.is_some()).cloned()
 }

@@ -39,7 +39,7 @@ pub(super) async fn answer(post: &Post<'_>, message: &IncomingMessage) -> Result
         true => Vec::new(),
         false => vec![rejection(&late, LATE)],
     };
-    Ok(continued(post, (&before, &now), id, first, end).await?)
+    continued(post, (&before, &now), id, first, end).await
 }
 
 /// The code and the reason of answers that came after the deadline.
@@ -157,7 +157,8 @@ async fn continued(
         }
         _ => end,
     };
-    Ok(follow(post, now, run, (id, seen.max(Bubble::of(run).after)), first).await?)
+    let seen = seen.max(Bubble::of(run).after);
+    follow(post, now, run, (id, seen), first).await
 }
 
 /// Where a run has paused that another one follows, which begins at `next`: sub-agents go on first, and what they say is

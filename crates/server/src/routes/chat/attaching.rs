@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use helix_agents_core::runtime::StartedRun;
-use helix_agents_core::session::RunStatus;
+use helix_agents_core::session::{PendingCall, RunStatus};
 use helix_agents_core::store::Snapshot;
 use helix_agents_core::stream::Sequence;
 use helix_agents_core::{ApprovalId, SessionId};
@@ -17,7 +17,7 @@ use super::feed::{BubbleFeed, Feed, Start};
 use crate::builder::App;
 use crate::caller::{Caller, SessionPath};
 use crate::serve::Closing;
-use crate::view::all_pending;
+use crate::view::{all_pending, answered_calls};
 use crate::{Access, ApiCode, ApiError};
 
 pub(crate) async fn attach(
@@ -98,11 +98,15 @@ pub(super) async fn replay(
     let seen = position
         .after
         .filter(|after| *after > bubble.after && *after <= last);
-    if seen == Some(last) && !is_running {
+    let pending = all_pending(app.store(), found.state.root()).await?;
+    // An answer that waits for others is in no chunk yet.
+    let answered = answered_calls(app.store(), &found.state, &pending).await?;
+    let is_answered = !answered.is_empty();
+    if seen == Some(last) && !is_running && !is_answered {
         return Ok(None);
     }
     let mut feed = BubbleFeed::whole(StartedRun::new(found.state.key(), run.id.clone()));
-    feed.past = Some((last, open_approvals(app, found.state.root()).await?));
+    feed.past = Some((last, unanswered(pending)));
     feed.seen = seen;
     feed.start = match (seen, named(position, &bubble)) {
         (Some(_), _) => Start::Nothing,
@@ -133,9 +137,12 @@ pub(super) async fn open_approvals(
     app: &App,
     root: &SessionId,
 ) -> Result<Vec<ApprovalId>, ApiError> {
-    let pending = all_pending(app.store(), root).await?;
+    Ok(unanswered(all_pending(app.store(), root).await?))
+}
+
+fn unanswered(pending: Vec<PendingCall>) -> Vec<ApprovalId> {
     let open = pending.into_iter().filter(|call| call.answer.is_none());
-    Ok(open.filter_map(|call| call.approval_id).collect())
+    open.filter_map(|call| call.approval_id).collect()
 }
 
 /// The end of the stream of a session.

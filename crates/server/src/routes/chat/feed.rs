@@ -26,7 +26,7 @@ use super::bubble::Bubble;
 use crate::ApiError;
 use crate::builder::App;
 use crate::serve::Closing;
-use crate::view::{PendingView, all_pending};
+use crate::view::{PendingView, all_pending, answered_calls};
 
 /// The approximate number of bytes that are sent together.
 const PIECE_BYTES: usize = 32 * 1024;
@@ -275,9 +275,15 @@ impl Pump {
                 FinishReason::Error
             }
             status if status.is_suspended() => {
-                let calls = all_pending(self.app.store(), &run.root_session_id).await?;
-                let calls: Vec<_> = calls.into_iter().map(PendingView::from).collect();
+                let store = self.app.store();
+                let calls = all_pending(store, &run.root_session_id).await?;
                 last.extend(transformer.end_step());
+                let key = SessionKey::new(&run.root_session_id, &run.session_id);
+                if let Some(found) = store.load(key).await? {
+                    let answered = answered_calls(store, &found.state, &calls).await?;
+                    last.extend(answered.iter().flat_map(|call| transformer.answered(call)));
+                }
+                let calls: Vec<_> = calls.into_iter().map(PendingView::from).collect();
                 last.push(DataChunk::transient("pending", json!(calls)).into());
                 FinishReason::ToolCalls
             }

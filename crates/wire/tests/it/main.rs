@@ -1,0 +1,12 @@
+//! Tests of the crate from outside.
+
+/// From stored messages to UI messages.
+mod converting;
+/// The answers in what a client sends back.
+mod intents;
+/// Chunks that are made for tests, and the rules of the strictest client.
+mod kit;
+/// From our chunks to those of the AI SDK.
+mod mapping;
+/// What clients send.
+mod requests;

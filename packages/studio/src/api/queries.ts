@@ -1,0 +1,101 @@
+import { QueryClient, infiniteQueryOptions, queryOptions, useQuery } from "@tanstack/react-query";
+
+import { titleOf } from "../lib/summary";
+import { ApiError, get } from "./client";
+import { onceBack } from "./connection";
+import type { Agent, Agents, PendingCall, Run, Session, Snapshot, Status, Tool, UsageEntry } from "./types";
+
+const PAGE = 50;
+const LISTS_MS = 3000;
+
+export const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      retry: (count, error) => !(error instanceof ApiError && error.status < 500) && count < 2,
+      networkMode: "always",
+      refetchOnWindowFocus: true,
+      staleTime: 1000,
+    },
+  },
+});
+
+onceBack(() => void queries.invalidateQueries());
+
+type List<T> = { items: T[]; total: number; hasMore: boolean };
+
+const session = (id: string) => `/sessions/${encodeURIComponent(id)}`;
+
+export const agentsQuery = queryOptions({
+  queryKey: ["agents"],
+  queryFn: () => get<Agents>("/agents"),
+  staleTime: 60_000,
+});
+
+export const sessionsQuery = infiniteQueryOptions({
+  queryKey: ["sessions"],
+  queryFn: ({ pageParam }) => get<List<Session>>(`/sessions?limit=${PAGE}&offset=${pageParam}`),
+  initialPageParam: 0,
+  getNextPageParam: (last, pages) => (last.hasMore ? pages.length * PAGE : undefined),
+  refetchInterval: LISTS_MS,
+});
+
+export const sessionQuery = (id: string) =>
+  queryOptions({ queryKey: ["session", id], queryFn: () => get<Session>(session(id)), staleTime: 30_000 });
+
+export const pendingQuery = queryOptions({
+  queryKey: ["pending"],
+  queryFn: () => get<{ pending: PendingCall[]; total: number }>("/pending"),
+  refetchInterval: 2000,
+});
+
+export const statusQuery = (id: string) =>
+  queryOptions({ queryKey: ["status", id], queryFn: () => get<Status>(`/status?sessionId=${encodeURIComponent(id)}`), staleTime: 0 });
+
+export const snapshotQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["snapshot", id],
+    queryFn: () => get<Snapshot>(`/api/chat/${encodeURIComponent(id)}/snapshot`),
+    staleTime: 0,
+    gcTime: 0,
+    refetchOnWindowFocus: false,
+  });
+
+export const runsQuery = (id: string) =>
+  queryOptions({ queryKey: ["runs", id], queryFn: () => get<List<Run>>(`${session(id)}/runs?limit=200`).then((page) => page.items) });
+
+type MessageView = { role: string; content?: string; metadata?: { hidden?: boolean } };
+
+/** The first message of the user. It never changes, so it is asked for once. */
+export const titleQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["title", id],
+    queryFn: async () => {
+      const page = await get<{ messages: MessageView[] }>(`${session(id)}/messages?limit=3`);
+      const first = page.messages.find((one) => one.role === "user" && !one.metadata?.hidden);
+      return first?.content ? titleOf(first.content) : null;
+    },
+    staleTime: (query) => (query.state.data ? Number.POSITIVE_INFINITY : 5000),
+    gcTime: Number.POSITIVE_INFINITY,
+  });
+
+/** How long each finished call of a session took, by the id of the call. */
+export const durationsQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["durations", id],
+    queryFn: async () => {
+      const { entries } = await get<{ entries?: UsageEntry[] }>(`${session(id)}/usage?entries=true&limit=200`);
+      const tools = (entries ?? []).filter((one) => one.kind === "tool" && one.durationMs !== undefined);
+      // The id of such an entry is the id of the call, and a number.
+      return new Map(tools.map((one) => [one.id.replace(/:\d+$/, ""), one.durationMs ?? 0]));
+    },
+  });
+
+export function useAgent(agentType: string | undefined): Agent | undefined {
+  const { data } = useQuery(agentsQuery);
+  return data?.agents.find((one) => one.agentType === agentType);
+}
+
+/** What is configured about a tool. It comes from the configuration, never from the model. */
+export function useTool(agentType: string | undefined, name: string): Tool | undefined {
+  return useAgent(agentType)?.tools.find((one) => one.name === name);
+}

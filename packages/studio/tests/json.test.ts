@@ -1,0 +1,39 @@
+import { describe, expect, it } from "vitest";
+
+import { inside, isFoldable, opensAt, size, textOf } from "../src/lib/json";
+import { summary, titleOf } from "../src/lib/summary";
+
+describe("the JSON viewer", () => {
+  it("folds what has parts", () => {
+    expect([{ a: 1 }, [1]].every(isFoldable)).toBe(true);
+    expect([{}, [], null, "text", 1, undefined].some(isFoldable)).toBe(false);
+    expect(inside({ a: 1 })).toBe("1 key");
+    expect(inside([1, 2])).toBe("2 items");
+  });
+
+  it("counts values only up to its limit", () => {
+    expect(size({ a: [1, 2, { b: 3 }] }, 100)).toBe(6);
+    expect(size(Array.from({ length: 1e6 }), 40)).toBe(40);
+    expect(opensAt(3, true)).toBe(true);
+    expect(opensAt(0, false)).toBe(true);
+    expect(opensAt(1, false)).toBe(false);
+  });
+
+  it("copies a text as it is, and anything else as JSON", () => {
+    expect(textOf("a\nb")).toBe("a\nb");
+    expect(textOf({ a: 1 })).toBe('{\n  "a": 1\n}');
+  });
+});
+
+describe("summaries", () => {
+  it("are one line without hidden characters", () => {
+    expect(summary({ order: "42", cents: 1999, deep: { a: [1] } })).toBe('order: 42 · cents: 1999 · deep: {"a":[1]}');
+    expect(summary({ path: "a\nb\u202e" })).toBe("path: a\\u{a}b\\u{202e}");
+    expect(summary("x".repeat(500))).toHaveLength(201);
+    expect([undefined, null].map(summary)).toEqual(["", ""]);
+  });
+
+  it("titles are the first line", () => {
+    expect(titleOf("  Refund me\nplease")).toBe("Refund me");
+  });
+});
