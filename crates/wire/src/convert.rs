@@ -174,7 +174,18 @@ impl Converter<'_> {
         let bubble = self
             .bubble
             .get_or_insert_with(|| UiMessage::new(id, UiRole::Assistant, Vec::new()));
-        bubble.parts.push(UiPart::StepStart {});
+        // As in the stream, a step begins with what it shows.
+        let shows = |part: &AssistantPart| match part {
+            AssistantPart::Text { text, .. } => !text.is_empty(),
+            AssistantPart::Thinking(thinking) => {
+                self.options.include_reasoning && !thinking.text.is_empty()
+            }
+            AssistantPart::ToolCall(call) => call.name != FINISH_TOOL,
+            _ => false,
+        };
+        if reply.parts.iter().any(shows) {
+            bubble.parts.push(UiPart::StepStart {});
+        }
         let done = || Some("done".to_owned());
         for part in reply.parts.iter() {
             match part {

@@ -63,14 +63,23 @@ pub fn extract_resume_intent(
     let last_step = parts
         .iter()
         .rposition(|part| text(part, "type") == Some("step-start"));
+    // Where the bubble has a call of that id already, a sub-agent's has another.
+    let has_own_id = |call: &&PendingCall| {
+        let id = format!("{}/{}", call.session_id, call.tool_call_id);
+        parts
+            .iter()
+            .any(|part| text(part, "toolCallId") == Some(&id))
+    };
     for (index, part) in parts.iter().enumerate() {
         let Some(answer) = Answered::of(part) else {
             continue;
         };
-        let call = pending.iter().find(|call| answer.is_of(call));
+        let decided = pending.iter().find(|call| answer.decides(call));
+        let is_named = |call: &&PendingCall| answer.names(call, has_own_id(call));
+        let call = decided.or_else(|| pending.iter().find(is_named));
         if let Some(call) = call.filter(|call| call.answer.is_none()) {
-            found.intents.push(answer.to(call)?);
-        } else if last_step.is_none_or(|step| index > step) && !answer.is_ours() {
+            found.intents.push(answer.to(call, has_own_id(&call))?);
+        } else if last_step.is_none_or(|step| index > step) {
             found.rejected.push(RejectedAnswer {
                 tool_call_id: answer.id.to_owned(),
                 submission: answer.unbound(),
@@ -108,12 +117,14 @@ impl<'a> Answered<'a> {
             None => return None,
         };
         let state = text(part, "state")?;
-        let is_preliminary = part.get("preliminary") == Some(&Value::Bool(true));
+        let is_set = |key| part.get(key) == Some(&Value::Bool(true));
+        // What the server ran, nobody answers.
+        let is_ours = is_set("providerExecuted") || is_set("preliminary");
         let is_answer = matches!(
             state,
             "output-available" | "output-error" | "approval-responded"
         );
-        (is_answer && !is_preliminary).then_some(Self {
+        (is_answer && !is_ours).then_some(Self {
             part,
             id: text(part, "toolCallId")?,
             tool,
@@ -121,26 +132,19 @@ impl<'a> Answered<'a> {
         })
     }
 
-    /// Whether the server ran it.
-    fn is_ours(&self) -> bool {
-        self.part.get("providerExecuted") == Some(&Value::Bool(true))
+    /// Whether it is the decision about this call.
+    fn decides(&self, call: &PendingCall) -> bool {
+        let asked = call.approval_id.as_ref().map(ApprovalId::as_str);
+        self.state == "approval-responded" && asked.is_some() && asked == self.approval("id")
     }
 
-    fn is_of(&self, call: &PendingCall) -> bool {
-        if let (Some(asked), Some(given)) = (&call.approval_id, self.approval("id"))
-            && self.state == "approval-responded"
-        {
-            return asked.as_str() == given || self.names(call);
-        }
-        self.names(call)
-    }
-
-    fn names(&self, call: &PendingCall) -> bool {
+    /// Whether the part is that of this call. `has_own_id` is whether that has an id with its session in this message.
+    fn names(&self, call: &PendingCall, has_own_id: bool) -> bool {
         let is_named = match self.id.rsplit_once('/') {
             Some((session, id)) => {
                 id == call.tool_call_id.as_str() && session == call.session_id.as_str()
             }
-            None => self.id == call.tool_call_id.as_str(),
+            None => self.id == call.tool_call_id.as_str() && !has_own_id,
         };
         is_named && self.tool == call.tool_name.as_str()
     }
@@ -167,7 +171,7 @@ impl<'a> Answered<'a> {
         })
     }
 
-    fn to(&self, call: &PendingCall) -> Result<Submission, IntentError> {
+    fn to(&self, call: &PendingCall, has_own_id: bool) -> Result<Submission, IntentError> {
         let refuse = |why| IntentError {
             call: call.tool_call_id.clone(),
             why,
@@ -213,7 +217,7 @@ impl<'a> Answered<'a> {
         if self.approval("id") != Some(approval_id.as_str()) {
             return Err(refuse("names another request for approval"));
         }
-        if !self.names(call) {
+        if !self.names(call, has_own_id) {
             return Err(refuse("names another call than its request for approval"));
         }
         let input = self.part.get("input");

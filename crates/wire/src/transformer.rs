@@ -56,6 +56,11 @@ pub struct StreamTransformer {
     step_has_content: bool,
     /// Whether any step has.
     has_content: bool,
+    /// Whether calls of a step that is closed were ended since, and no step has followed. A client whose last step has
+    /// all its answers would send them again.
+    owes_step: bool,
+    /// Whether the open step is one for the calls of sub-agents that wait for somebody.
+    step_is_of_children: bool,
     text: Option<String>,
     reasoning: Option<String>,
     calls: HashMap<String, Call>,
@@ -71,6 +76,8 @@ struct Call {
     owner: SessionId,
     name: String,
     is_client: bool,
+    /// Whether the server does not run it without an answer.
+    waits: bool,
     /// The text of its arguments while they stream.
     arguments: String,
     is_available: bool,
@@ -87,6 +94,8 @@ impl StreamTransformer {
             step_is_open: false,
             step_has_content: false,
             has_content: false,
+            owes_step: false,
+            step_is_of_children: false,
             text: None,
             reasoning: None,
             calls: HashMap::new(),
@@ -121,10 +130,14 @@ impl StreamTransformer {
         } else {
             self.of_child(stored, &mut out);
         }
+        self.filter_steps(&mut out);
+        out
+    }
+
+    fn filter_steps(&self, out: &mut Vec<UiChunk>) {
         if !self.options.include_step_events {
             out.retain(|chunk| !matches!(chunk, UiChunk::StartStep {} | UiChunk::FinishStep {}));
         }
-        out
     }
 
     /// Returns the chunks that end the step that is open: what comes before the end of a pause.
@@ -132,9 +145,12 @@ impl StreamTransformer {
         let mut out = Vec::new();
         self.children.flush(&mut out);
         self.close_step(&mut out);
-        if !self.options.include_step_events {
-            out.retain(|chunk| !matches!(chunk, UiChunk::FinishStep {}));
+        let waits = |call: &Call| call.waits && !call.is_done;
+        if self.owes_step && !self.calls.values().any(waits) {
+            self.open_step(&mut out);
+            self.close_step(&mut out);
         }
+        self.filter_steps(&mut out);
         out
     }
 
@@ -196,10 +212,7 @@ impl StreamTransformer {
                 let call = (tool_call_id, tool_name.as_str());
                 self.asked(stored, call, approval_id, input, out);
             }
-            ChunkPayload::ToolApprovalResponse { .. } => {
-                self.open_step(out);
-                self.decided(chunk, out);
-            }
+            ChunkPayload::ToolApprovalResponse { .. } => self.decided(chunk, out),
             ChunkPayload::ToolEnd {
                 tool_call_id,
                 tool_name,
@@ -403,6 +416,7 @@ impl StreamTransformer {
         let mut call = self.call_of(chunk, tool);
         call.is_available = true;
         let is_ours = runs && !call.is_client;
+        call.waits = !is_ours;
         self.calls.insert(id.to_owned(), call);
         out.push(UiChunk::ToolInputAvailable {
             tool_call_id: id.to_owned(),
@@ -500,7 +514,6 @@ impl StreamTransformer {
         if tool == FINISH_TOOL || self.calls.get(&id).is_some_and(|call| call.is_done) {
             return;
         }
-        self.open_step(out);
         // A call that never began has not shown its arguments.
         let streamed = self.calls.get(&id).map(|call| call.arguments.as_str());
         let input = streamed.and_then(|text| serde_json::from_str(text).ok());
@@ -520,6 +533,8 @@ impl StreamTransformer {
             return;
         };
         call.is_done = true;
+        // The call may be one of a step that ended with a pause.
+        self.owes_step |= !self.step_is_open;
         let provider_executed = (!call.is_client).then_some(true);
         out.push(match failure {
             None => UiChunk::ToolOutputAvailable {
@@ -584,6 +599,7 @@ impl StreamTransformer {
             owner: chunk.base.session_id.clone(),
             name: tool.to_owned(),
             is_client: self.options.tools.of(agent, tool) == ToolKind::Client,
+            waits: false,
             arguments: String::new(),
             is_available: false,
             is_done: false,
@@ -593,6 +609,7 @@ impl StreamTransformer {
 
     fn open_step(&mut self, out: &mut Vec<UiChunk>) {
         (self.step_has_content, self.has_content) = (true, true);
+        self.owes_step = false;
         if !self.step_is_open {
             self.step_is_open = true;
             out.push(UiChunk::StartStep {});
@@ -601,7 +618,7 @@ impl StreamTransformer {
 
     fn close_step(&mut self, out: &mut Vec<UiChunk>) {
         self.close_blocks(out);
-        self.step_has_content = false;
+        (self.step_has_content, self.step_is_of_children) = (false, false);
         if self.step_is_open {
             self.step_is_open = false;
             out.push(UiChunk::FinishStep {});

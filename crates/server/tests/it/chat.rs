@@ -7,13 +7,19 @@ mod page;
 /// Reads UI message streams as strictly as the strictest client.
 mod reading;
 
+/// Sub-agents in the bubble of their root.
+mod children;
 /// Where a stream goes on.
 mod cursors;
 /// A new message while a run goes on.
 mod double_texting;
 /// Edited messages.
 mod edits;
+/// Answers that are not what they seem.
+mod forged;
 /// New user messages.
 mod incoming;
 /// The seven paths of a chat request.
 mod paths;
+/// A message is the same however a client came by it.
+mod same;

@@ -166,6 +166,7 @@ impl StreamTransformer {
                 child.tool(&id, tool_name, state);
                 child.show(out);
                 if waits {
+                    self.open_waiting_step(out);
                     self.available(chunk, (&id, tool_name), arguments, true, out);
                 }
             }
@@ -180,6 +181,7 @@ impl StreamTransformer {
                 let child = self.children.of(chunk);
                 child.tool(&id, tool_name, "waiting");
                 child.show(out);
+                self.open_waiting_step(out);
                 let call = (tool_call_id, tool_name.as_str());
                 self.asked(stored, call, approval_id, input, out);
             }
@@ -238,6 +240,20 @@ impl StreamTransformer {
         }
     }
 
+    /// Opens the step for a call of a sub-agent that waits. A stock client sends what a person decided once all calls of
+    /// the last step are over, and the call which started the sub-agent is not. Where the root itself waits for an
+    /// answer, all of them stand in one step: there a stock client does not send by itself.
+    fn open_waiting_step(&mut self, out: &mut Vec<UiChunk>) {
+        let root_waits = self.calls.values().any(|call| {
+            call.owner == self.options.session && call.is_available && call.waits && !call.is_done
+        });
+        if self.step_is_open && !self.step_is_of_children && !root_waits {
+            self.close_step(out);
+        }
+        self.open_step(out);
+        self.step_is_of_children = !root_waits;
+    }
+
     fn child_call_ended(
         &mut self,
         chunk: &Chunk,
@@ -262,7 +278,6 @@ impl StreamTransformer {
             !call.is_done && call.is_available && call.owner == chunk.base.session_id
         });
         if waits {
-            self.open_step(out);
             self.output(&id, ended, chunk.timestamp, out);
         }
     }

@@ -7,7 +7,7 @@ use helix_agents_core::session::{
     AnswerKind, PendingCall, RunRecord, RunStatus, Submission, SubmissionOutcome,
 };
 use helix_agents_core::store::{Lookup, Snapshot};
-use helix_agents_core::stream::Sequence;
+use helix_agents_core::stream::{ChunkPayload, Sequence, StoredChunk};
 use helix_agents_wire::{
     DataChunk, FinishReason, IncomingMessage, RejectedAnswer, UiChunk, extract_resume_intent,
 };
@@ -18,6 +18,9 @@ use super::feed::{BubbleFeed, Feed, Start};
 use super::posting::Post;
 use crate::view::all_pending;
 use crate::{Access, ApiError};
+
+/// The number of chunks that are read at once.
+const BATCH: usize = 256;
 
 /// Stores the answers of a client, all of them or none, and returns what continues.
 pub(super) async fn answer(post: &Post<'_>, message: &IncomingMessage) -> Result<Feed, ApiError> {
@@ -62,6 +65,15 @@ pub(super) async fn submit(
         access.call = Some(call);
         access.digest = asked.map(|asked| &asked.digest);
         post.caller.may(post.app, access).await?;
+    }
+    // All of them fit, or none is stored.
+    for answer in &answers {
+        let call = answer.tool_call_id();
+        let asked = pending.iter().find(|pending| pending.tool_call_id == *call);
+        answer.check_sender().map_err(EntryError::from)?;
+        asked
+            .map_or(Ok(()), |asked| answer.check(asked))
+            .map_err(EntryError::from)?;
     }
     let mut late = Vec::new();
     for answer in answers {
@@ -139,14 +151,41 @@ async fn continued(
     let Some(run) = follows else {
         return Ok(nothing(id, first));
     };
-    let is_new = Some(&run.id) != was;
-    let seen = if is_new {
-        Sequence(run.start_sequence)
-    } else {
-        end
+    let seen = match &before.run {
+        Some(paused) if paused.id != run.id => {
+            end_of_pause(post, paused, Sequence(run.start_sequence)).await?
+        }
+        _ => end,
     };
     let seen = seen.max(Bubble::of(run).after);
     follow(post, now, run, (id, seen), first).await
+}
+
+/// Where a run has paused that another one follows, which begins at `next`: sub-agents go on first, and what they say is
+/// new to the client, too.
+async fn end_of_pause(
+    post: &Post<'_>,
+    paused: &RunRecord,
+    next: Sequence,
+) -> Result<Sequence, ApiError> {
+    let is_pause = |stored: &&StoredChunk| {
+        matches!(stored.chunk.payload, ChunkPayload::RunPaused { .. })
+            && stored.chunk.base.run_id == paused.id
+    };
+    let mut end = next.0;
+    while end > paused.start_sequence {
+        let after = end.saturating_sub(BATCH as u64);
+        let read = post
+            .app
+            .streams()
+            .read(&post.session, Sequence(after), BATCH)
+            .await?;
+        if let Some(pause) = read.iter().rev().find(is_pause) {
+            return Ok(pause.sequence);
+        }
+        end = after;
+    }
+    Ok(next)
 }
 
 async fn follow(
@@ -264,7 +303,11 @@ async fn sent_before(
         let feed = continued(post, (found, &now), id, Vec::new(), end).await?;
         return Ok(Some(feed));
     };
-    let seen = (id.to_owned(), Sequence(next.start_sequence));
+    let seen = match runs.get(paused) {
+        Some(paused) => end_of_pause(post, paused, Sequence(next.start_sequence)).await?,
+        None => Sequence(next.start_sequence),
+    };
+    let seen = (id.to_owned(), seen);
     // The session may have gone on since it was read.
     let last = runs.last().unwrap_or(last);
     follow(post, found, last, seen, Vec::new()).await.map(Some)

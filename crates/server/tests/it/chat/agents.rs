@@ -26,6 +26,10 @@ use crate::kit::{Outside, Place, builder, clock, tokens};
 /// The replies of the agent of most tests. A message that contains `slow` is answered up to its second delta, and on
 /// after the gate.
 const CLERK: &str = r#"{ "rules": [
+  { "match": "size", "steps": [
+      { "tool_calls": [ { "id": "l1", "name": "look", "arguments": { "at": 1 } },
+        { "id": "q1", "name": "ask", "arguments": { "what": "size" } } ] },
+      { "text": "{{tool_result:l1}} and {{tool_result:q1}}" } ] },
   { "match": "edit me", "steps": [ { "text": "turn {{turn}}: {{last_user}}" } ] },
   { "match": "count", "steps": [ { "text": "turn {{turn}}" } ] },
   { "match": "think", "steps": [ { "thinking": "Let me think about it.", "text": "The answer is 42." } ] },
@@ -46,10 +50,6 @@ const CLERK: &str = r#"{ "rules": [
       { "text": "Two. ", "tool_calls": [ { "id": "q1", "name": "ask", "arguments": { "what": "color" } },
         { "id": "p1", "name": "pay", "arguments": { "cents": 5 } } ] },
       { "text": "{{tool_result:q1}} and {{tool_result:p1}}" } ] },
-  { "match": "ask look", "steps": [
-      { "tool_calls": [ { "id": "l1", "name": "look", "arguments": { "at": 1 } },
-        { "id": "q1", "name": "ask", "arguments": { "what": "size" } } ] },
-      { "text": "{{tool_result:l1}} and {{tool_result:q1}}" } ] },
   { "match": "ask two", "steps": [
       { "tool_calls": [ { "id": "q1", "name": "ask", "arguments": { "what": "first" } },
         { "id": "q2", "name": "ask", "arguments": { "what": "second" } } ] },
@@ -85,6 +85,10 @@ const BOSS: &str = r#"{ "rules": [
       { "tool_calls": [ { "id": "p1", "name": "pay", "arguments": { "cents": 1 } },
         { "id": "c1", "name": "subagent__helper", "arguments": { "message": "pay" } } ] },
       { "text": "boss: {{tool_result:c1}}" } ] },
+  { "match": "both ask", "steps": [
+      { "tool_calls": [ { "id": "q1", "name": "ask", "arguments": { "what": "name" } } ] },
+      { "tool_calls": [ { "id": "c1", "name": "subagent__helper", "arguments": { "message": "ask" } } ] },
+      { "text": "boss: {{tool_result:q1}}, {{tool_result:c1}}" } ] },
   { "match": "after paying", "steps": [
       { "tool_calls": [ { "id": "p1", "name": "pay", "arguments": { "cents": 1 } } ] },
       { "tool_calls": [ { "id": "c1", "name": "subagent__helper", "arguments": { "message": "pay" } } ] },

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::agents::Desk;
-use super::reading::{Bubble, Frame, call_of, frames, whole};
+use super::reading::{Bubble, Frame, frames, whole};
 use crate::kit::{ALICE, Answer, Place, request};
 
 /// A page with a chat: what it has of the messages.
@@ -195,6 +195,14 @@ impl Desk {
         Live::of(self.place.app.clone().oneshot(request).await.unwrap())
     }
 
+    /// Reads the rest of the stream, as the client that has everything up to here.
+    pub(crate) async fn watch_after(&self, cursor: &str) -> Live {
+        let mut request = request(ALICE, "GET", "/chat/s/stream", None);
+        let cursor = HeaderValue::from_str(cursor).unwrap();
+        request.headers_mut().insert("last-event-id", cursor);
+        Live::of(self.place.app.clone().oneshot(request).await.unwrap())
+    }
+
     /// Gets a path with a header.
     pub(crate) async fn get_with(&self, path: &str, headers: &[(&'static str, &str)]) -> Answer {
         self.ask_with("GET", path, None, headers).await
@@ -249,15 +257,7 @@ impl Live {
     }
 }
 
-/// The part of a call in a snapshot's last message.
-pub(crate) fn last_call<'a>(snapshot: &'a Value, call: &str) -> &'a Value {
-    call_of(
-        snapshot["messages"].as_array().unwrap().last().unwrap(),
-        call,
-    )
-}
-
-/// A place whose calls of the model are counted.
+/// How often somebody was paid.
 pub(crate) fn paid(place: &Place) -> usize {
     place.outside.paid.load(std::sync::atomic::Ordering::SeqCst)
 }
