@@ -325,10 +325,10 @@ pub use helix_agents_runtime_local::{
 };
 #[cfg(feature = "server")]
 pub use helix_agents_server as server;
-#[cfg(feature = "server")]
-pub use helix_agents_wire as wire;
 #[cfg(feature = "store-sqlite")]
 pub use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};
+#[cfg(feature = "server")]
+pub use helix_agents_wire as wire;
 /// The crate of JSON schemas that this version of the library uses. A derive does not find it here by itself:
 /// depend on `schemars` 1, or tell every derive where it is.
 ///
