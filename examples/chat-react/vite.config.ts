@@ -5,7 +5,20 @@ const target = process.env.HELIX_URL ?? 'http://127.0.0.1:8787';
 
 export default defineConfig({
   plugins: [react()],
-  server: { host: '127.0.0.1', proxy: { '/api': { target, changeOrigin: true } } },
-  // The package is a link in this repository: its own copies of React and of the AI SDK must not be used.
-  resolve: { preserveSymlinks: true },
+  server: {
+    host: '127.0.0.1',
+    proxy: {
+      '/api': {
+        target,
+        // A server without tokens refuses pages of other origins. To it, this page is its own.
+        changeOrigin: true,
+        headers: { origin: target },
+        // A stream that breaks on the way breaks for the page, too: the proxy alone would leave it open.
+        configure: (proxy) =>
+          proxy.on('proxyRes', (from, _request, to) => from.on('close', () => from.complete || to.destroy())),
+      },
+    },
+  },
+  // In this repository the package is a link, with copies of these of its own.
+  resolve: { dedupe: ['react', 'react-dom', 'ai', '@ai-sdk/react'] },
 });

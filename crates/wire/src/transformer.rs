@@ -52,6 +52,8 @@ const DISCARDED: &str = "The attempt that made this call was discarded.";
 pub struct StreamTransformer {
     options: TransformerOptions,
     step_is_open: bool,
+    /// The position after which the current step began.
+    step_begun: Sequence,
     /// Whether the open step has shown anything.
     step_has_content: bool,
     /// Whether any step has.
@@ -92,6 +94,7 @@ impl StreamTransformer {
         Self {
             options,
             step_is_open: false,
+            step_begun: Sequence::START,
             step_has_content: false,
             has_content: false,
             owes_step: false,
@@ -146,7 +149,7 @@ impl StreamTransformer {
         self.children.flush(&mut out);
         self.close_step(&mut out);
         let waits = |call: &Call| call.waits && !call.is_done;
-        if self.owes_step && !self.calls.values().any(waits) {
+        if self.owes_step && !self.failed && !self.calls.values().any(waits) {
             self.open_step(&mut out);
             self.close_step(&mut out);
         }
@@ -302,7 +305,7 @@ impl StreamTransformer {
                 out.tell(&StateConflictData { conflicts });
             }
             ChunkPayload::StepDiscarded { reason } => {
-                let was_shown = self.step_has_content;
+                let was_shown = self.step_has_content || self.options.may_show(self.step_begun, at);
                 self.discard(out);
                 let reason = reason.clone();
                 out.tell(&StepDiscardedData {
@@ -315,13 +318,25 @@ impl StreamTransformer {
             ChunkPayload::StreamResync { reason } => {
                 self.discard(out);
                 // A message that takes the place of another one has nothing to take back.
-                if self.has_content && !is_past {
+                let was_shown = self.has_content || self.options.may_show(self.step_begun, at);
+                if was_shown && !is_past {
                     let reason = reason.clone();
                     out.tell(&StreamResyncData { reason });
                 }
             }
             ChunkPayload::ExecutorSuperseded {} => out.tell(&ExecutorSupersededData {}),
             _ => {}
+        }
+        let is_boundary = matches!(
+            chunk.payload,
+            ChunkPayload::RunStarted { .. }
+                | ChunkPayload::RunPaused { .. }
+                | ChunkPayload::StepCommitted { .. }
+                | ChunkPayload::StepDiscarded { .. }
+                | ChunkPayload::StreamResync { .. }
+        );
+        if is_boundary {
+            self.step_begun = at;
         }
     }
 

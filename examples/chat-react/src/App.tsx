@@ -29,15 +29,17 @@ export function App() {
         <h1>Chat</h1>
         <a href={location.pathname + (agentType ? `?agent=${agentType}` : '')}>New chat</a>
       </header>
-      <ol>
-        {chat.messages.map((message) => (
-          <li key={message.id} data-testid="message" data-role={message.role}>
-            {message.parts.map((part, index) => (
-              <Part key={index} part={part} chat={chat} />
-            ))}
-          </li>
-        ))}
-      </ol>
+      <div className="scroll">
+        <ol>
+          {chat.messages.map((message) => (
+            <li key={message.id} data-testid="message" data-role={message.role}>
+              {message.parts.map((part, index) => (
+                <Part key={index} part={part} chat={chat} />
+              ))}
+            </li>
+          ))}
+        </ol>
+      </div>
       {failure && (
         <p role="alert">
           {failure.message} <button onClick={() => void chat.retry()}>Try again</button>

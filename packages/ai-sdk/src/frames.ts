@@ -61,7 +61,11 @@ export function readFrames(
     }
   };
 
-  const end = (ending: Ending) => listener.onEnd(ending);
+  let ending: Ending | undefined;
+  const end = (how: Ending) => {
+    // A read that was under way when the reader went away comes to an end, too.
+    if (ending === undefined) listener.onEnd((ending = how));
+  };
 
   return new ReadableStream<Uint8Array>(
     {

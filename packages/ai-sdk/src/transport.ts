@@ -71,9 +71,10 @@ export class HelixChatTransport<M extends UIMessage = UIMessage> implements Chat
     return ((await response.json()) as { accepted: boolean }).accepted;
   }
 
-  /** Returns where the session stands, or null when there is none. */
-  async snapshot<State = unknown>(chatId: string): Promise<Snapshot<State> | null> {
-    return readSnapshot(await this.request(`${this.url(chatId)}/snapshot`));
+  /** Returns where the session stands, or null when there is none; without its messages where nobody needs them. */
+  async snapshot<State = unknown>(chatId: string, without?: 'messages'): Promise<Snapshot<State> | null> {
+    const query = without === undefined ? '' : '?messages=false';
+    return readSnapshot(await this.request(`${this.url(chatId)}/snapshot${query}`));
   }
 
   /** Forgets what a chat has seen: a chat that is mounted anew has to be sent the whole bubble. */

@@ -63,3 +63,15 @@ test('a body that ends before its end was cut off', async () => {
   expect({ frames, endings }).toEqual({ frames: ['1'], endings: ['lost'] });
   expect(error).toBeInstanceOf(TypeError);
 });
+
+test('a reader that goes away while it waits has lost nothing', async () => {
+  const endings: Ending[] = [];
+  const body = new ReadableStream<Uint8Array>();
+  const reader = readFrames(body, { hold: () => true, onId: () => {}, onEnd: (ending) => endings.push(ending) }).getReader();
+  const waiting = reader.read();
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  await reader.cancel();
+  expect(await waiting).toMatchObject({ done: true });
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  expect(endings).toEqual(['left']);
+});

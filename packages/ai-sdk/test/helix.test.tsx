@@ -1,7 +1,13 @@
 // @vitest-environment jsdom
 /** The package against a server: HELIX_URL=http://127.0.0.1:8787 npm test, with the agent `scenarios` of `helix dev`. */
 import { act, cleanup, renderHook } from '@testing-library/react';
-import type { UIMessage } from 'ai';
+import { useChat } from '@ai-sdk/react';
+import {
+  DefaultChatTransport,
+  lastAssistantMessageIsCompleteWithApprovalResponses,
+  lastAssistantMessageIsCompleteWithToolCalls,
+  type UIMessage,
+} from 'ai';
 import { StrictMode } from 'react';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { useHelixChat, useResumableChat, type UseHelixChatOptions } from '../src/react.js';
@@ -88,6 +94,33 @@ describe.skipIf(!server)('against the server at HELIX_URL', () => {
   let id = '';
   beforeEach(() => {
     id = newId();
+  });
+
+  test('the stock hook needs nothing of this package', async () => {
+    const transport = new DefaultChatTransport({ api: `${server}/api/chat`, body: { agentType: 'scenarios' } });
+    const open = (resume: boolean) =>
+      renderHook(() =>
+        useChat({
+          id,
+          transport,
+          resume,
+          sendAutomaticallyWhen: (options) =>
+            lastAssistantMessageIsCompleteWithToolCalls(options) ||
+            lastAssistantMessageIsCompleteWithApprovalResponses(options),
+        }),
+      );
+    const page = open(false);
+    await act(() => page.result.current.sendMessage({ text: 'scenario:mixed' }));
+    page.unmount();
+    const { result } = open(true);
+    await until(() => expect(tools(result.current.messages)).toHaveLength(2));
+    await until(() => expect(result.current.status).toBe('ready'));
+    const [color, file] = tools(result.current.messages);
+    await act(async () => {
+      await result.current.addToolOutput({ tool: 'pick_color', toolCallId: color!.toolCallId, output: { color: 'red' } });
+      await result.current.addToolApprovalResponse({ id: file!.approval!.id, approved: true });
+    });
+    await until(() => expect(wordsOf(result.current.messages).at(-1)).toBe('You picked red. Deleted /tmp/x.'));
   });
 
   test('a message is answered, and is there after a reload', async () => {
@@ -211,6 +244,13 @@ describe.skipIf(!server)('against the server at HELIX_URL', () => {
     await page.send('scenario:error');
     await until(() => expect(page.chat().status).toBe('error'));
     expect(page.chat().error).toMatchObject({ name: 'HelixStreamError', message: expect.stringContaining('scripted failure') });
+    act(() => void page.chat().retry());
+    await until(() => expect(page.network.posts).toBe(2));
+    await until(() => expect(page.chat().error?.message).toContain('scripted failure'));
+    expect(page.chat().messages.filter(({ role }) => role === 'user')).toHaveLength(1);
+    page.unmount();
+    const again = open(id);
+    await until(() => expect(again.chat().error?.message).toContain('scripted failure'));
   });
 
   test('a refused request is a typed error', async () => {

@@ -117,7 +117,7 @@ test('an answer that the server does not know after a replay is sent again, with
   expect(server.posts).toHaveLength(2);
 });
 
-for (const how of ['another session', 'unmount', 'a new message'] as const) {
+for (const how of ['another session', 'unmount', 'a new message', 'an answer elsewhere'] as const) {
   test(`handlers are aborted by ${how}, and their results are not sent`, async () => {
     const server = await FakeServer.start();
     server.onPost = asks(clientTool('a'));
@@ -132,7 +132,10 @@ for (const how of ['another session', 'unmount', 'a new message'] as const) {
     await until(() => expect(context?.abortSignal.aborted).toBe(false));
     if (how === 'unmount') unmount();
     else if (how === 'a new message') await act(() => result.current.sendMessage({ text: 'Something else' }));
-    else rerender({ id: 'other', pollAnswers: false, endpoint: server.url, toolHandlers: { pick_color } });
+    else if (how === 'an answer elsewhere') {
+      server.push([{ type: 'tool-output-available', toolCallId: 'a', output: 'blue', dynamic: true }]).end();
+      await act(() => result.current.resumeStream());
+    } else rerender({ id: 'other', pollAnswers: false, endpoint: server.url, toolHandlers: { pick_color } });
     await until(() => expect(context?.abortSignal.aborted).toBe(true));
     const { length } = server.posts;
     release('red');

@@ -122,6 +122,18 @@ test('a chat that has kept nothing asks for the whole bubble', async () => {
   expect(server.reconnects.map(({ headers }) => headers['last-event-id'])).toEqual([undefined, undefined]);
 });
 
+test('after a failure of the run the whole bubble is asked for', async () => {
+  const server = await FakeServer.start();
+  server.onPost = (server) => void server.push([{ type: 'start-step' }], [{ type: 'error', errorText: 'It broke.' }]);
+  const chat = newChat(createHelixChatTransport({ endpoint: server.url }));
+  await chat.sendMessage({ text: 'Hi' });
+  expect(chat.error?.message).toBe('It broke.');
+  server.end();
+  await chat.resumeStream();
+  expect(chat.error?.message).toBe('It broke.');
+  expect(server.reconnects[0]!.headers['last-event-id']).toBeUndefined();
+});
+
 test('answers that did not reach the server leave the bubble as it is', async () => {
   const server = await FakeServer.start();
   server.onPost = (server) => server.step(...text('t', 'Pick.'), [{ type: 'text-end', id: 't' }], clientTool('a')).end();

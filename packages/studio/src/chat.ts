@@ -9,7 +9,7 @@ import { useCallback, useEffect, useRef, useState } from "react";
 
 import { ApiError, sentence } from "./api/client";
 import { isReachable, onceBack, watchedFetch } from "./api/connection";
-import { decide, decisionFrom, decisionOf } from "./api/decisions";
+import { decide, decisionFrom, decisionOf, resume } from "./api/decisions";
 import { queries, snapshotQuery, statusQuery } from "./api/queries";
 import type { PendingCall, Snapshot, Status } from "./api/types";
 import { useSteady } from "./conversation/steady";
@@ -17,6 +17,8 @@ import { callKey } from "./lib/pending";
 
 const PAUSED_MS = 1000;
 const IDLE_MS = 3000;
+/** How often nothing waits before the run is continued: most servers do so by themselves. */
+const LOOKS = 3;
 
 /** How the turn that was streamed last ended, as far as its stream told. */
 export type LiveEnd = { interrupted?: { reason?: string }; error?: { text: string; code?: string } };
@@ -27,6 +29,8 @@ export type Conversation = {
   messages: UIMessage[];
   /** Whether a run goes on and is shown. */
   busy: boolean;
+  /** Whether the last bubble is told again, after its end. */
+  recalling: boolean;
   /** Whether the message was sent and nothing came back yet. */
   waiting: boolean;
   /** Whether the run waits for an answer. */
@@ -79,8 +83,14 @@ export function useConversation(id: string, agentType: string | undefined, snaps
   const seen = useRef<string | null>(null);
   /** The sequence of the stream at which the page last fetched everything anew. */
   const synced = useRef<string | null>(null);
+  /** The deadlines of the calls that were seen to wait. */
+  const deadlines = useRef(new Map<string, number | undefined>());
+  /** The suspended run for which nothing waits any more, and how often it was seen. */
+  const idle = useRef({ runId: "", looks: 0 });
   const syncing = useRef(false);
   const [replaying, setReplaying] = useState(false);
+  /** Whether what is replayed has ended already. */
+  const [recalling, setRecalling] = useState(false);
   const isFresh = useRef(true);
   /** How many times the turn was told that something shown is discarded, and how many of them were seen to. */
   const discarded = useRef({ turn: 0, count: 0, handled: 0 });
@@ -153,28 +163,42 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     for (const key of ["sessions", "pending"]) void queries.invalidateQueries({ queryKey: [key] });
   }, [id]);
 
+  /** Follows the run of a snapshot, or tells its last bubble again: a snapshot has less of it than the stream. */
+  const follow = useCallback(
+    async (fresh: Snapshot) => {
+      const lives = fresh.status === "active" || fresh.status === "paused";
+      if (!lives && !fresh.messages.some((one) => one.role === "assistant")) return finished();
+      setReplaying(true);
+      setRecalling(!lives);
+      try {
+        await chat.resumeStream();
+        if (!lives) await finished();
+      } finally {
+        setReplaying(false);
+        setRecalling(false);
+      }
+    },
+    [chat.resumeStream, finished],
+  );
+
   const sync = useCallback(async () => {
     if (syncing.current || sending.current) return;
     syncing.current = true;
     try {
       const fresh = await queries.fetchQuery({ ...snapshotQuery(id), staleTime: 0 });
-      const lives = fresh.status === "active" || fresh.status === "paused";
-      setReplaying(lives);
       // The snapshot leaves the bubble in flight out, so all of it is asked for.
       transport.forget(id);
       setExists(true);
       chat.clearError();
       chat.setMessages(fresh.messages);
-      if (lives) await chat.resumeStream();
-      else await finished();
+      await follow(fresh);
     } catch (error) {
       // The connection bar tells when the server is gone; another answer is told in the next look at the status.
       if (error instanceof ApiError && error.status === 404) setSendError("This session was not found; it may have been deleted.");
     } finally {
       syncing.current = false;
-      setReplaying(false);
     }
-  }, [id, transport, chat.clearError, chat.setMessages, chat.resumeStream, finished]);
+  }, [id, transport, chat.clearError, chat.setMessages, follow]);
 
   /** Follows the run anew, without what the page shows of it that no longer holds. */
   async function restart() {
@@ -208,7 +232,7 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     if (began.current) return;
     began.current = true;
     if (first !== null) void send(first);
-    else if (snapshot?.status === "active" || snapshot?.status === "paused") void chat.resumeStream();
+    else if (snapshot) void follow(snapshot);
   });
 
   useEffect(() => {
@@ -230,13 +254,23 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     void sync();
   }, [now, busy, hasOpen, sync]);
 
+  // A server that does not continue by itself is told to, once all answers are there, whoever gave them.
+  useEffect(() => {
+    if (!now || busy || now.pending.length || now.runStatus !== "suspended_client_tool") return;
+    const { runId = "" } = now;
+    idle.current = { runId, looks: idle.current.runId === runId ? idle.current.looks + 1 : 1 };
+    if (idle.current.looks === LOOKS) void resume(id).then(sync, () => {});
+  }, [id, now, status.dataUpdatedAt, busy, sync]);
+
   // Who decided about a call that was answered elsewhere.
   useEffect(() => {
     for (const one of now?.answered ?? []) {
       const call = { ...one, rootSessionId: id };
       const known = decisionOf(call);
-      if (!known || known.kind === "gone") decide(call, { ...decisionFrom({ decidedBy: "someone else", ...one, at: one.answeredAt }), late: known?.late });
+      const deadline = deadlines.current.get(callKey(one));
+      if (!known || known.kind === "gone") decide(call, { ...decisionFrom({ decidedBy: "someone else", ...one, at: one.answeredAt, deadline }), late: known?.late });
     }
+    for (const one of now?.pending ?? []) deadlines.current.set(callKey(one), one.deadline);
   }, [id, now]);
 
   async function send(text: string) {
@@ -269,9 +303,10 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     id,
     agentType: now?.agentType ?? agentType,
     messages,
-    busy,
+    busy: busy && !recalling,
+    recalling,
     waiting: chat.status === "submitted" && !replaying,
-    paused: !busy && hasOpen && (now?.runStatus?.startsWith("suspended") ?? true),
+    paused: (!busy || recalling) && hasOpen && (now?.runStatus?.startsWith("suspended") ?? true),
     stopping,
     pending: new Map((now?.pending ?? snapshot?.pending ?? []).map((call) => [callKey(call), call])),
     status: now,

@@ -67,13 +67,6 @@ impl Browser {
         self.event("Page.loadEventFired");
     }
 
-    /// Evaluates an expression that reloads the page, and waits until it is loaded. The evaluation
-    /// gets no reply from a page that is unloaded.
-    pub(crate) fn loads_again(&mut self, expression: &str) {
-        self.value(expression);
-        self.event("Page.loadEventFired");
-    }
-
     /// Returns the value of an expression in the page.
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let evaluate = json!({

@@ -156,7 +156,7 @@ async fn the_title_of_a_question_comes_from_the_configuration() {
     let Some(mut asked) = QuestionPage::with(folder("ada"), "pay", 1) else {
         return;
     };
-    let title = asked.text_of(&format!("{APPROVAL} h3"));
+    let title = asked.text_of(&format!("{APPROVAL} h2"));
     assert_eq!(title, "Run refund?");
     let about = asked.text_of(&format!("{APPROVAL} p"));
     assert_eq!(about, "Pays money back");
@@ -171,7 +171,7 @@ async fn the_title_of_a_question_comes_from_the_configuration() {
         return;
     };
     let form = named("client-form");
-    assert_eq!(asked.text_of(&format!("{form} h3")), "Answer form");
+    assert_eq!(asked.text_of(&format!("{form} h2")), "Answer form");
     assert_eq!(asked.text_of(&format!("{form} p")), "Asks the user");
     let said = asked.text_of(&format!("{form} blockquote"));
     assert_eq!(said, "Your bank asks");

@@ -33,6 +33,12 @@ pub(super) fn of(operation: Operation) -> Vec<Parameter> {
             all.push(after.parameter_in(ParameterIn::Header));
         }
         Operation::ChatMessages => all.extend(page(50, 200)),
+        Operation::ChatSnapshot => {
+            let about = "The checkpoint at which the session is shown; omit it to see it as it is.";
+            all.push(parameter("checkpointId", about, reference::<IdSchema>()));
+            let about = "Whether the messages are included; true by default.";
+            all.push(parameter("messages", about, of_type(Type::Boolean)));
+        }
         Operation::Stream => all.extend(stream()),
         Operation::Status | Operation::Workspaces => all.push(session()),
         Operation::ListSessions => all.extend(sessions()),

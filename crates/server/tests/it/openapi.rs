@@ -192,5 +192,5 @@ async fn every_parameter_is_parsed_as_described() {
             refused += 1;
         }
     }
-    assert_eq!(refused, 26);
+    assert_eq!(refused, 27);
 }

@@ -19,6 +19,8 @@ pub struct TransformerOptions {
     pub(super) include_step_events: bool,
     /// What was written up to here is the past, as seen with these open requests.
     past: Option<(Sequence, HashSet<ApprovalId>)>,
+    /// What the client has, where it goes on with a message.
+    seen: Option<Sequence>,
     filter: Option<Arc<Filter>>,
 }
 
@@ -32,6 +34,7 @@ impl TransformerOptions {
             tools: ToolKinds::default(),
             include_step_events: true,
             past: None,
+            seen: None,
             filter: None,
         }
     }
@@ -66,6 +69,13 @@ impl TransformerOptions {
         self
     }
 
+    /// For a client that goes on with a message that it has up to this position: what it is spared. What was thrown
+    /// away after that is news to it.
+    pub fn continuing(mut self, seen: Sequence) -> Self {
+        self.seen = Some(seen);
+        self
+    }
+
     pub(super) fn takes(&self, chunk: &Chunk) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter(chunk))
     }
@@ -74,8 +84,16 @@ impl TransformerOptions {
         chunk.base.session_id == self.session
     }
 
+    /// Whether a recovery at this position is over for the client.
     pub(super) fn is_past(&self, at: Sequence) -> bool {
-        self.past.as_ref().is_some_and(|(up_to, _)| at <= *up_to)
+        let is_past = self.past.as_ref().is_some_and(|(up_to, _)| at <= *up_to);
+        is_past && self.seen.is_none_or(|seen| at <= seen)
+    }
+
+    /// Whether the client may show something of a step that began after `begun` and was thrown away at `at`: it was
+    /// there in between, and the stream does not have it any more.
+    pub(super) fn may_show(&self, begun: Sequence, at: Sequence) -> bool {
+        self.seen.is_some_and(|seen| begun < seen && seen < at)
     }
 
     pub(super) fn shows_approval(&self, at: Sequence, approval: &ApprovalId) -> bool {

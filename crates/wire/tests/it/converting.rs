@@ -165,8 +165,6 @@ fn the_call_that_finishes_is_the_output() {
     assert_eq!(
         all[1]["parts"],
         json!([
-            { "type": "step-start" },
-            { "type": "step-start" },
             { "type": "data-output", "id": "output", "data": { "answer": 42 } },
         ])
     );

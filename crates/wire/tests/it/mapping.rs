@@ -215,7 +215,11 @@ fn approvals_have_the_states_of_the_stock_client() {
     );
     assert_eq!(of("tool-output-available")[0]["providerExecuted"], true);
     assert_eq!(of("data-approval")[1]["data"]["approved"], false);
-    assert_eq!(of("start-step").len(), 2, "the pause ends a step");
+    assert_eq!(
+        of("start-step").len(),
+        2,
+        "a step follows, or the client would send the answers again"
+    );
 }
 
 /// In a replay, a request that was answered is not shown again, and a recovery is over.
@@ -255,6 +259,46 @@ fn a_replay_leaves_out_what_is_over() {
     assert_eq!(
         resyncs,
         [&json!({ "type": "data-stream-resync", "data": { "reason": "new" }, "transient": true })]
+    );
+}
+
+/// A client that comes back with a position inside of an attempt that was thrown away meanwhile has something to take
+/// back, although the stream does not have it any more. One that comes back with a position before it has not.
+///
+/// proves: CHT-12
+#[test]
+fn a_client_inside_of_a_discarded_attempt_must_look_again() {
+    let numbered = |at, payload| of_root(at, 1, payload);
+    // 4 to 9 were thrown away.
+    let chunks = [
+        numbered(
+            1,
+            P::RunStarted {
+                trigger: RunTrigger::Execute,
+                turn: 1,
+            },
+        ),
+        numbered(2, text("One.")),
+        numbered(3, committed()),
+        numbered(
+            10,
+            P::StepDiscarded {
+                reason: "again".into(),
+            },
+        ),
+        numbered(11, text("Two.")),
+    ];
+    let resyncs = |seen: u64| {
+        let options = options()
+            .replaying(Sequence(11), [])
+            .continuing(Sequence(seen));
+        let all = bubble(options, &chunks);
+        let is_resync = |chunk: &&UiChunk| matches!(chunk, UiChunk::Data(data) if data.name() == "stream-resync");
+        all.iter().filter(is_resync).count()
+    };
+    assert_eq!(
+        (resyncs(2), resyncs(3), resyncs(7), resyncs(10)),
+        (0, 0, 1, 0)
     );
 }
 

@@ -170,7 +170,7 @@ export function useHelixChat<M extends UIMessage = HelixUIMessage>(options: UseH
     const timer = setInterval(async () => {
       if (looking || document.visibilityState !== 'visible') return;
       looking = true;
-      const snapshot = await routes.snapshot(id).catch(() => undefined);
+      const snapshot = await routes.snapshot(id, 'messages').catch(() => undefined);
       looking = false;
       if (over || !snapshot) return;
       const still = new Set(snapshot.pending.map((call) => call.toolCallId));

@@ -9,7 +9,7 @@ import type { Answered, PendingCall, Submitted } from "./types";
 
 /** What became of a pending call. `by` is `you` for this page. */
 export type Decision = {
-  kind: "approved" | "denied" | "answered" | "failed" | "gone";
+  kind: "approved" | "denied" | "answered" | "failed" | "expired" | "gone";
   reason?: string;
   by?: string;
   at?: number;
@@ -33,7 +33,10 @@ export function decide(call: Call, decision: Decision) {
   listeners.forEach((one) => one());
 }
 
-export function decisionFrom(answer: Pick<Answered, "approved" | "reason" | "decidedBy"> & { at: number }): Decision {
+/** The decision of an answer. One to an approval that decides nothing is the deadline, which has passed. */
+export function decisionFrom(answer: Pick<Answered, "approvalId" | "approved" | "reason" | "decidedBy"> & { at: number; deadline?: number }): Decision {
+  const isLate = answer.approvalId !== undefined || (answer.deadline !== undefined && answer.at >= answer.deadline);
+  if (answer.approved === undefined && isLate) return { kind: "expired", at: answer.at };
   const kind = answer.approved === undefined ? "answered" : answer.approved ? "approved" : "denied";
   return { kind, reason: answer.reason, by: answer.decidedBy, at: answer.at };
 }
@@ -126,7 +129,7 @@ export async function submit(call: PendingCall, answer: Answer): Promise<boolean
 }
 
 /** Continues a session whose server does not do so by itself. Somebody else may have done so first. */
-async function resume(sessionId: string) {
+export async function resume(sessionId: string) {
   try {
     await post("/resume", { sessionId });
   } catch (error) {

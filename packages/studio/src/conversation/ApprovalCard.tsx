@@ -121,9 +121,9 @@ export function ApprovalCard({ call, known, onAnswered }: { call: PendingCall; k
     <section className="rounded-lg border border-waiting-line bg-waiting-soft" aria-label={`Approval of ${call.toolName}`} data-testid="approval-card" data-call={callKey(call)}>
       <header className="flex flex-wrap items-center gap-x-2 gap-y-1 px-3 pt-2.5">
         <StateIcon state="waiting" />
-        <h3 className="min-w-0 font-semibold break-words">
+        <h2 className="min-w-0 font-semibold break-words">
           Run <Visible text={tool?.title ?? call.toolName} />?
-        </h3>
+        </h2>
         <span className="grow" />
         <AskedBy call={call} asker={asker} />
       </header>

@@ -69,7 +69,7 @@ export function AssistantMessage({ message, live }: { message: UIMessage; live: 
           case "data-output":
             return (
               <section key={key} className="rounded-lg border border-line" aria-label="Result" data-testid="output">
-                <h4 className="border-b border-line px-3 py-1.5 text-xs font-medium text-quiet">Result</h4>
+                <h2 className="border-b border-line px-3 py-1.5 text-xs font-medium text-quiet">Result</h2>
                 <div className="px-3 py-2">
                   <JsonView value={(part as { data: unknown }).data} label="result" />
                 </div>

@@ -107,9 +107,9 @@ export function ClientForm({ call, known, onAnswered }: { call: PendingCall; kno
     <form onSubmit={send} noValidate className="rounded-lg border border-waiting-line bg-waiting-soft" aria-label={`Answer ${call.toolName}`} data-testid="client-form" data-call={callKey(call)}>
       <header className="flex flex-wrap items-center gap-x-2 gap-y-1 px-3 pt-2.5">
         <StateIcon state="waiting" />
-        <h3 className="min-w-0 font-semibold break-words">
+        <h2 className="min-w-0 font-semibold break-words">
           Answer <Visible text={tool?.title ?? call.toolName} />
-        </h3>
+        </h2>
         <span className="grow" />
         <AskedBy call={call} asker={asker} />
       </header>

@@ -29,7 +29,7 @@ export function Conversation({ id, agentType, snapshot, first }: Props) {
   const { data: decided } = useQuery({
     queryKey: ["decided", id],
     queryFn: () => decisionsIn(id, until ?? 0),
-    enabled: !busy && snapshot !== null && until !== undefined && tools !== undefined && lacksDecisions(snapshot.messages, tools),
+    enabled: !busy && !chat.recalling && snapshot !== null && until !== undefined && tools !== undefined && lacksDecisions(messages, tools),
     staleTime: Number.POSITIVE_INFINITY,
     retry: false,
   });
@@ -54,8 +54,8 @@ export function Conversation({ id, agentType, snapshot, first }: Props) {
   useEffect(() => toEnd(), [users, toEnd]);
 
   const surroundings = useMemo<Surroundings>(
-    () => ({ sessionId: id, agentType: chat.agentType, pending, durations: durations ?? new Map(), decided: decided ?? new Map(), busy, readOnly: false, follow: chat.follow }),
-    [id, chat.agentType, pending, durations, decided, busy, chat.follow],
+    () => ({ sessionId: id, agentType: chat.agentType, pending, durations: durations ?? new Map(), decided: decided ?? new Map(), busy, paused, readOnly: false, follow: chat.follow }),
+    [id, chat.agentType, pending, durations, decided, busy, paused, chat.follow],
   );
 
   const endAfter = (message: string): Ended | null => {

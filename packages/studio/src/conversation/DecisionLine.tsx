@@ -3,7 +3,7 @@ import { useNow } from "../lib/now";
 import { clock } from "../lib/time";
 import { Visible } from "../ui/Visible";
 
-const verbs = { approved: "Approved", denied: "Denied", answered: "Answered", failed: "Declined", gone: "No longer pending" };
+const verbs = { approved: "Approved", denied: "Denied", answered: "Answered", failed: "Declined", expired: "Expired", gone: "No longer pending" };
 
 /** Who decided what, and when. */
 export function DecisionLine({ decision }: { decision: Decision }) {
@@ -12,7 +12,7 @@ export function DecisionLine({ decision }: { decision: Decision }) {
   return (
     <p className="text-sm text-quiet" data-testid="decision">
       {late ? `${late} ` : ""}
-      <span className={`font-medium ${kind === "approved" || kind === "answered" ? "text-done" : kind === "gone" ? "" : "text-failed"}`}>{verbs[kind]}</span>
+      <span className={`font-medium ${kind === "approved" || kind === "answered" ? "text-done" : kind === "gone" || kind === "expired" ? "text-text" : "text-failed"}`}>{verbs[kind]}</span>
       {by && (
         <>
           {" by "}

@@ -101,7 +101,7 @@ function Child({ id, first }: { id: string; first: Snapshot | null }) {
   const turn = runs?.at(-1)?.turn;
   const ended = !isRunning && runs ? endOf(runs.filter((run) => run.turn === turn)) : null;
   return (
-    <SurroundingsProvider value={{ sessionId: id, agentType: snapshot?.agentType, pending: new Map(), durations: durations ?? new Map(), decided: new Map(), busy: isRunning, readOnly: true, follow: () => {} }}>
+    <SurroundingsProvider value={{ sessionId: id, agentType: snapshot?.agentType, pending: new Map(), durations: durations ?? new Map(), decided: new Map(), busy: isRunning, paused: status?.runStatus?.startsWith("suspended") ?? false, readOnly: true, follow: () => {} }}>
       <div className="min-h-0 grow overflow-x-hidden overflow-y-auto" tabIndex={0} role="region" aria-label="Conversation of the sub-agent">
         <div className="mx-auto max-w-[760px] px-4 pt-6 pb-8 wide:px-5">
           <div className="space-y-5 border-l-2 border-agent-line pl-4" data-testid="messages">

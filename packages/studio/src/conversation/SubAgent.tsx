@@ -8,6 +8,7 @@ import { Chevron } from "../ui/Disclosure";
 import { Markdown } from "../ui/Markdown";
 import { StateIcon, type StateName } from "../ui/State";
 import { Visible } from "../ui/Visible";
+import { useSurroundings } from "./context";
 import { shownName } from "./parts";
 
 const states: Record<SubAgentData["status"], StateName> = { running: "running", completed: "done", failed: "failed" };
@@ -16,6 +17,7 @@ const toolStates: Record<string, StateName> = { running: "running", waiting: "wa
 /** What a sub-agent says and does, at a rail beside what its parent does. */
 export function SubAgent({ data }: { data: SubAgentData }) {
   const [choice, setOpen] = useKept<boolean | null>(`sub ${data.sessionId} ${data.toolCallId}`, null);
+  const { paused } = useSurroundings();
   const isRunning = data.status === "running";
   const open = choice ?? isRunning;
   return (
@@ -26,7 +28,7 @@ export function SubAgent({ data }: { data: SubAgentData }) {
           <span className="shrink-0 font-medium">
             <Visible text={data.agentType} />
           </span>
-          <StateIcon state={states[data.status] ?? "running"} size={13} />
+          <StateIcon state={isRunning && paused ? "waiting" : (states[data.status] ?? "running")} size={13} />
           {!open && <span className="min-w-0 truncate text-quiet">{titleOf(data.text)}</span>}
           <span className="grow" />
           <Chevron open={open} />
@@ -50,7 +52,7 @@ export function SubAgent({ data }: { data: SubAgentData }) {
             </p>
           ))}
           {data.text && <Markdown text={data.text} live={isRunning} />}
-          {!data.text && !data.tools.length && <p className="text-sm text-quiet">{isRunning ? "At work…" : "It said nothing."}</p>}
+          {!data.text && !data.tools.length && <p className="text-sm text-quiet">{isRunning ? "Working…" : "It said nothing."}</p>}
         </div>
       )}
     </div>

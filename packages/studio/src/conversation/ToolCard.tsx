@@ -21,7 +21,7 @@ import { type ToolPart, isSubAgentCall, shownName, stateOf } from "./parts";
 export function Panel({ label, children }: { label: string; children: React.ReactNode }) {
   return (
     <section aria-label={label} className="min-w-0 px-3 py-2">
-      <h4 className="mb-1 text-xs font-medium text-quiet">{label}</h4>
+      <h2 className="mb-1 text-xs font-medium text-quiet">{label}</h2>
       {children}
     </section>
   );
@@ -29,7 +29,7 @@ export function Panel({ label, children }: { label: string; children: React.Reac
 
 /** A call of a tool: a question while it waits for this user, else one line that opens to its input and output. */
 export function ToolCard({ part, live, told, subs }: { part: ToolPart; live: boolean; told?: Decision; subs: SubAgentData[] }) {
-  const { sessionId, agentType, pending, durations, decided, readOnly, follow } = useSurroundings();
+  const { sessionId, agentType, pending, durations, decided, paused, readOnly, follow } = useSurroundings();
   const call = pending.get(part.approval?.id ?? part.toolCallId) ?? [...pending.values()].find((one) => one.toolCallId === part.toolCallId && one.toolName === part.toolName);
   const here = useDecision({ rootSessionId: sessionId, toolCallId: part.toolCallId, approvalId: part.approval?.id });
   const given = told ?? decided.get(part.toolCallId) ?? (part.state === "output-denied" ? { kind: "denied" as const } : undefined);
@@ -50,7 +50,7 @@ export function ToolCard({ part, live, told, subs }: { part: ToolPart; live: boo
       </div>
     );
   }
-  const state = decision?.kind === "denied" ? "denied" : stateOf(part, live, call !== undefined && !decision);
+  const state = decision?.kind === "denied" ? "denied" : stateOf(part, live, (call !== undefined && !decision) || (paused && part.providerExecuted === true));
   const took = durations.get(part.toolCallId);
   const name = tool?.title ?? shownName(part.toolName);
   const isAgent = isSubAgentCall(part.toolName) || subs.length > 0;

@@ -13,6 +13,8 @@ export type Surroundings = {
   decided: Map<string, Decision>;
   /** Whether a run goes on. */
   busy: boolean;
+  /** Whether the run waits for an answer. */
+  paused: boolean;
   /** Whether nothing can be answered here. */
   readOnly: boolean;
   /** Shows how the session goes on after an answer. */
@@ -26,6 +28,7 @@ const Context = createContext<Surroundings>({
   durations: new Map(),
   decided: new Map(),
   busy: false,
+  paused: false,
   readOnly: true,
   follow: () => {},
 });

@@ -204,6 +204,9 @@ impl Pump {
         if let Some((up_to, open)) = feed.past {
             options = options.replaying(up_to, open);
         }
+        if let (Start::Nothing, Some(seen)) = (&feed.start, feed.seen) {
+            options = options.continuing(seen);
+        }
         let mut transformer = StreamTransformer::new(options);
         let start = match feed.start {
             Start::OwnId => Some(transformer.start(bubble.id)),

@@ -2,7 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use helix_agents_core::store::Snapshot as Found;
+use helix_agents_core::CheckpointId;
+use helix_agents_core::store::{Lookup, Snapshot as Found};
 use helix_agents_wire::Snapshot;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -13,6 +14,7 @@ use super::history::{reader, shown};
 use crate::ApiError;
 use crate::builder::App;
 use crate::caller::{Caller, SessionPath};
+use crate::query::Pairs;
 use crate::view::{PendingView, all_pending};
 
 /// The approximate size of the messages in a snapshot. Older ones are on the pages of `/chat/{id}/messages`.
@@ -87,12 +89,24 @@ pub(crate) async fn snapshot(
     State(app): State<App>,
     caller: Caller,
     SessionPath(session): SessionPath,
+    query: Pairs,
 ) -> Result<Json<Snapshot>, ApiError> {
     let mut found = caller.open(&app, &session).await?;
+    if let Some(checkpoint) = query.id("checkpointId")? {
+        return at_checkpoint(&app, &found, checkpoint).await.map(Json);
+    }
+    // Who asks again and again whether something was answered needs no messages.
+    let with_messages = query.get("messages") != Some("false");
     loop {
-        let (messages, has_more) = reader(&app, &found)
-            .latest(found.state.key(), shown(&found), MESSAGE_BYTES)
-            .await?;
+        let (messages, has_more) = match with_messages {
+            true => {
+                let (key, count) = (found.state.key(), shown(&found));
+                reader(&app, &found)
+                    .latest(key, count, MESSAGE_BYTES)
+                    .await?
+            }
+            false => (Vec::new(), false),
+        };
         let end = end_of_stream(&app, found.state.root()).await?;
         let pending = all_pending(app.store(), found.state.root()).await?;
         // Everything is of one moment, or a message would be shown twice or not at all.
@@ -112,6 +126,30 @@ pub(crate) async fn snapshot(
             .pending(theirs);
         return Ok(Json(snapshot));
     }
+}
+
+/// The session as it was at a checkpoint: its messages and its state.
+async fn at_checkpoint(app: &App, found: &Found, id: CheckpointId) -> Result<Snapshot, ApiError> {
+    let key = found.state.key();
+    let which = Lookup::One(id.clone());
+    let checkpoint = app
+        .store()
+        .checkpoints(key, which)
+        .await?
+        .items
+        .into_iter()
+        .next();
+    let not_found = || ApiError::not_found(format!("session {key} has no checkpoint {id}"));
+    let checkpoint = checkpoint.ok_or_else(not_found)?;
+    let count = checkpoint.message_count.min(found.message_count);
+    let (messages, has_more) = reader(app, found).latest(key, count, MESSAGE_BYTES).await?;
+    let mut snapshot = Snapshot::of(found, app.runtime.clock().now())
+        .messages(messages, has_more)
+        .stream_sequence(end_of_stream(app, found.state.root()).await?);
+    snapshot.state = app.store().state_at(key, checkpoint.state_version).await?;
+    snapshot.checkpoint_id = Some(id);
+    snapshot.timestamp = checkpoint.timestamp;
+    Ok(snapshot)
 }
 
 /// Whether nothing that a snapshot shows has changed in between.
