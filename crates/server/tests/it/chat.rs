@@ -19,7 +19,11 @@ mod edits;
 mod forged;
 /// New user messages.
 mod incoming;
+/// Pages of the history.
+mod pages;
 /// The seven paths of a chat request.
 mod paths;
+/// Random chat bodies.
+mod random;
 /// A message is the same however a client came by it.
 mod same;

@@ -22,9 +22,12 @@ pub(crate) struct InterleavedStore {
     inner: MemoryStore,
     before: Arc<Mutex<Option<Commit>>>,
     next: Arc<Mutex<Option<Commit>>>,
-    meeting: Arc<Mutex<Option<(usize, Arc<Barrier>)>>>,
-    second_run: Arc<Mutex<Option<(usize, Arc<Semaphore>)>>>,
+    meeting: Counted<Barrier>,
+    second_run: Counted<Semaphore>,
 }
+
+/// How many callers pass before, or until, something is waited for.
+type Counted<T> = Arc<Mutex<Option<(usize, Arc<T>)>>>;
 
 impl InterleavedStore {
     pub(crate) fn new() -> Self {

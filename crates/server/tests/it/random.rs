@@ -12,10 +12,14 @@ use crate::kit::{ALICE, Answer, Place};
 const BODIES: u64 = 2_000;
 
 /// A small random number generator with reproducible seeds.
-struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn roll(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -23,11 +27,11 @@ impl Dice {
         (mixed ^ (mixed >> 31)) % sides
     }
 
-    fn of<'a>(&mut self, any: &[&'a str]) -> &'a str {
+    pub(crate) fn of<'a>(&mut self, any: &[&'a str]) -> &'a str {
         any[usize::try_from(self.roll(any.len() as u64)).unwrap()]
     }
 
-    fn text(&mut self) -> String {
+    pub(crate) fn text(&mut self) -> String {
         let length = self.roll(12);
         let any = [
             "a", "s", "..", "/", "\0", "ä", "\r\n", "%", "\"", "💥", "{", "'", " ",
@@ -164,7 +168,7 @@ impl Dice {
     }
 }
 
-fn from_environment(name: &str) -> Option<u64> {
+pub(crate) fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
@@ -173,7 +177,7 @@ async fn random_bodies_and_queries_are_answered() {
     let seed = from_environment("HELIX_SEED").unwrap_or(20_261_115);
     let bodies = from_environment("HELIX_RANDOM_BODIES").unwrap_or(BODIES);
     println!("HELIX_SEED={seed}");
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     for operation in Operation::ALL {
         let place = Place::new();
         place.ended("ask").await;

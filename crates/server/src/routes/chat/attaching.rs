@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use helix_agents_core::runtime::StartedRun;
-use helix_agents_core::session::{PendingCall, RunStatus};
+use helix_agents_core::session::{PendingCall, RunRecord, RunStatus};
 use helix_agents_core::store::Snapshot;
 use helix_agents_core::stream::Sequence;
 use helix_agents_core::{ApprovalId, SessionId};
@@ -77,16 +77,24 @@ pub(super) async fn replay(
     found: &Snapshot,
     position: &ResumePosition,
 ) -> Result<Option<Feed>, ApiError> {
-    let is_running = found
-        .run
-        .as_ref()
-        .is_some_and(|run| run.status == RunStatus::Running);
+    let run = found.run.as_ref();
+    let is_running = run.is_some_and(|run| run.status == RunStatus::Running);
     if let Some(waiting) = waiting(found).filter(|_| !is_running) {
         return Ok(Some(Feed::Bubble(BubbleFeed::whole(waiting))));
     }
-    let Some(run) = &found.run else {
-        return Ok(None);
-    };
+    match run {
+        Some(run) => bubble(app, (found, run), position).await,
+        None => Ok(None),
+    }
+}
+
+/// Returns the bubble of the session's latest run, as far as the client does not have it.
+pub(super) async fn bubble(
+    app: &App,
+    (found, run): (&Snapshot, &RunRecord),
+    position: &ResumePosition,
+) -> Result<Option<Feed>, ApiError> {
+    let is_running = run.status == RunStatus::Running;
     let bubble = Bubble::of(run);
     let info = app.streams().info(found.state.root()).await?;
     let last = info.map(|info| info.last).unwrap_or_default();

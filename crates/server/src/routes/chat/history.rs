@@ -56,13 +56,18 @@ pub(super) async fn bubble(
     found: &Snapshot,
     bubble: &Bubble,
 ) -> Result<Option<Vec<UiChunk>>, ApiError> {
-    let page = Page::new(
-        bubble.begins_at,
-        found.message_count.saturating_sub(bubble.begins_at),
-    );
-    let stored = app.store().messages(found.state.key(), page).await?;
+    let mut stored = Vec::new();
+    loop {
+        let at = bubble.begins_at + stored.len();
+        let page = Page::new(at, found.message_count.saturating_sub(at));
+        let read = app.store().messages(found.state.key(), page).await?.items;
+        if read.is_empty() {
+            break;
+        }
+        stored.extend(read);
+    }
     let options = options(app, found).first(bubble.begins_at);
-    let messages = convert_messages(stored.items, &options);
+    let messages = convert_messages(stored, &options);
     let message = messages
         .into_iter()
         .find(|one| one.role == UiRole::Assistant);

@@ -16,7 +16,7 @@ use helix_agents_wire::{
 };
 use serde_json::{Map, Value};
 
-use super::attaching::{open_approvals, replay};
+use super::attaching::replay;
 use super::bubble::Bubble;
 use super::feed::{BubbleFeed, Feed};
 use super::posting::Post;
@@ -212,10 +212,8 @@ async fn repeated(
     };
     let bubble = Bubble::of(run);
     if position >= bubble.turn_begins_at {
-        let mut feed = BubbleFeed::whole(StartedRun::new(found.state.key(), run.id.clone()));
-        let end = attaching::end_of_stream(post.app, found.state.root()).await?;
-        feed.past = Some((end, open_approvals(post.app, found.state.root()).await?));
-        return Ok(Feed::Bubble(feed));
+        let kept = attaching::bubble(post.app, (found, run), &ResumePosition::default()).await?;
+        return kept.ok_or_else(unanswered);
     }
     // An earlier turn: its chunks are in the middle of the stream, its messages are at hand.
     let mut end = position;
@@ -258,9 +256,11 @@ async fn repeated(
 /// The bubble in flight or the last one, from its beginning on.
 async fn whole(post: &Post<'_>, found: &Snapshot) -> Result<Feed, ApiError> {
     let feed = replay(post.app, found, &ResumePosition::default()).await?;
-    feed.ok_or_else(|| {
-        ApiError::stale("the session has the message already, and never answered it")
-    })
+    feed.ok_or_else(unanswered)
+}
+
+fn unanswered() -> ApiError {
+    ApiError::stale("the session has the message already, and never answered it")
 }
 
 /// Starts a turn.

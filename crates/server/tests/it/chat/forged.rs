@@ -239,10 +239,8 @@ async fn arguments_that_a_browser_rounds_can_be_approved() {
         let forged = changed(&page, "p1", |part| part["input"] = rounded(other)).await;
         forged.is(400, "VALIDATION_ERROR");
     }
-    let answer = changed(&page, "p1", |part| {
-        part["input"] = rounded("9007199254740992")
-    })
-    .await;
+    let rounds = |part: &mut Value| part["input"] = rounded("9007199254740992");
+    let answer = changed(&page, "p1", rounds).await;
     let bubble = page.read(&answer);
     assert_eq!(bubble.text(), "paid: 5 cents");
     assert_eq!(paid(&desk.place), 1);

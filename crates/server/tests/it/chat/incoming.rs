@@ -206,7 +206,7 @@ async fn messages_that_say_nothing_are_refused_and_nothing_is_stored() {
     whole(&post(&desk, body(&[user("u1", "count")])).await);
     let before = desk.snapshot().await;
     for message in &bad {
-        let request = body(&[message.clone()]);
+        let request = body(std::slice::from_ref(message));
         let answer = desk.ask_with("POST", "/chat", Some(request), &[]).await;
         answer.is(400, "VALIDATION_ERROR");
     }

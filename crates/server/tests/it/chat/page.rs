@@ -157,18 +157,19 @@ impl<'a> Page<'a> {
             .iter()
             .filter(|part| part["type"] == "dynamic-tool")
             .collect();
-        let is_over = |part: &&&Value| {
-            matches!(
-                part["state"].as_str(),
-                Some("output-available" | "output-error")
-            )
-        };
-        let is_decided = |part: &&&Value| part["state"] == "approval-responded";
-        let ours = |part: &&&Value| part["providerExecuted"] == true;
-        let clients: Vec<_> = calls.iter().filter(|part| !ours(part)).collect();
-        let by_outputs = !clients.is_empty() && clients.iter().all(|part| is_over(part));
-        let by_decisions = calls.iter().any(|part| is_decided(&part))
-            && calls.iter().all(|part| is_over(&part) || is_decided(&part));
+        let is_in =
+            |part: &Value, states: &[&str]| states.iter().any(|state| part["state"] == *state);
+        let clients = || calls.iter().filter(|part| part["providerExecuted"] != true);
+        let over = ["output-available", "output-error"];
+        let by_outputs = clients().count() > 0 && clients().all(|part| is_in(part, &over));
+        let all = [
+            "output-available",
+            "output-error",
+            "output-denied",
+            "approval-responded",
+        ];
+        let by_decisions = calls.iter().any(|part| is_in(part, &all[3..]))
+            && calls.iter().all(|part| is_in(part, &all));
         self.last.error.is_none() && (by_outputs || by_decisions)
     }
 }
