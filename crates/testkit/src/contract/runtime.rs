@@ -261,6 +261,9 @@ suite! { ($)
         a_companion_at_work_is_ended,
         a_companion_that_waits_is_ended,
         a_stop_reaches_companions,
+        a_stop_of_a_session_at_rest_reaches_companions,
+        a_stop_of_a_session_at_rest_ends_companions_that_wait,
+        a_message_leaves_companions_at_work,
         a_companion_is_taken_back_with_its_call,
         companions_are_deleted_with_their_caller,
     }
