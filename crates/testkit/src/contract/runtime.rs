@@ -248,6 +248,7 @@ suite! { ($)
     }
     companions {
         a_blocking_companion_answers_where_it_is_asked,
+        the_usage_of_a_companion_counts_for_all_above,
         a_non_blocking_companion_tells_when_it_is_done,
         a_companion_that_is_done_later_starts_no_run,
         companion_calls_of_one_reply_are_made_in_its_order,
