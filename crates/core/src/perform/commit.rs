@@ -232,10 +232,24 @@ impl<'a> EffectCommit<'a> {
 
     /// Drops a reservation that the run still holds when it ends.
     pub(super) fn end_budget(self) -> Self {
+        self.end_budget_by(BudgetAction::End)
+    }
+
+    /// Drops all that the ledger keeps of the session, if it answers a single call: it has no other turn. The ledger
+    /// would grow with every sub-agent that is done.
+    pub(super) fn leave_budget(self) -> Self {
+        let is_over = self.family().is_some_and(|one| one.persistent.is_none());
+        self.end_budget_by(match is_over {
+            true => BudgetAction::Leave,
+            false => BudgetAction::End,
+        })
+    }
+
+    fn end_budget_by(self, action: BudgetAction) -> Self {
         if !self.is_limited {
             return self;
         }
-        let end = self.scope.budget_change(BudgetAction::End);
+        let end = self.scope.budget_change(action);
         self.budget(Some(end))
     }
 

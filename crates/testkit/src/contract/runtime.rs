@@ -220,6 +220,7 @@ suite! { ($)
         a_call_is_reserved_with_its_longest_reply,
         tool_calls_beyond_the_budget_are_not_executed,
         a_budget_in_micro_dollars_needs_prices,
+        sub_agents_that_are_done_keep_no_account,
     }
     delegating {
         a_sub_agents_output_is_the_result,
