@@ -80,7 +80,8 @@ fn two_who_wait_for_a_child_take_it_over_once() {
         let before = run.found().await;
         let wait = || drive_child(&PlainHost, before.clone(), &run.ports);
         let (one, other) = join(wait(), wait()).await;
-        (one.unwrap(), other.unwrap());
+        one.unwrap();
+        other.unwrap();
         let after = run.found().await;
         assert_eq!(after.run.unwrap().status, RunStatus::Completed);
         assert_eq!(after.fence, Fence(before.fence.0 + 1), "one take-over");

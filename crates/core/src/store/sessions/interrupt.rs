@@ -13,6 +13,24 @@ fn is_in_progress(status: RunStatus) -> bool {
     !status.is_ended() || status.is_suspended()
 }
 
+/// What a stop is meant for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stoppable {
+    /// A running run.
+    Running,
+    /// A run in progress, or else those that still work for a session at rest.
+    Work,
+}
+
+impl Stoppable {
+    fn is(self, status: RunStatus) -> bool {
+        match self {
+            Self::Running => status == RunStatus::Running,
+            Self::Work => is_in_progress(status),
+        }
+    }
+}
+
 /// The children that are asked to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
@@ -151,9 +169,8 @@ impl Sessions<'_> {
         session: &SessionId,
         reason: Option<String>,
     ) -> Result<bool, StoreError> {
-        let running = |status: RunStatus| status == RunStatus::Running;
         let asked = self
-            .request(session, StopKind::Interrupt, reason, running)
+            .request(session, StopKind::Interrupt, reason, Stoppable::Running)
             .await?;
         Ok(asked.is_some())
     }
@@ -172,17 +189,16 @@ impl Sessions<'_> {
         kind: StopKind,
         reason: Option<String>,
     ) -> Result<Option<RunId>, StoreError> {
-        self.request(session, kind, reason, is_in_progress).await
+        self.request(session, kind, reason, Stoppable::Work).await
     }
 
-    /// Requests that the last run stop, if it is in progress and its status allows it; and that those stop that work
-    /// for the session.
+    /// Requests that the last run stop, with those that work for the session.
     async fn request(
         &self,
         session: &SessionId,
         kind: StopKind,
         reason: Option<String>,
-        can_stop: impl Fn(RunStatus) -> bool,
+        what: Stoppable,
     ) -> Result<Option<RunId>, StoreError> {
         let mut attempts = 0;
         loop {
@@ -192,8 +208,8 @@ impl Sessions<'_> {
             let Some(last) = &found.run else {
                 return Ok(None);
             };
-            let own = can_stop(last.status).then(|| last.id.clone());
-            if own.is_none() && is_in_progress(last.status) {
+            let own = what.is(last.status).then(|| last.id.clone());
+            if own.is_none() && what == Stoppable::Running {
                 return Ok(None);
             }
             let below = self.working_children(&found, Reach::All).await?;

@@ -247,7 +247,11 @@ pub async fn a_stop_of_a_session_at_rest_reaches_companions(on: &RuntimeSubject)
     let link = on.companion("anna").await;
     let deeper = on.children(&link.session_id).await[0].session_id.clone();
     let at_work = on.child(&link.session_id).await.run.unwrap();
-    let asked = on.runtime.interrupt(&session()).await.unwrap();
+    let root = session();
+    let sessions = Sessions::new(on.backend().store.as_ref(), on.clock.as_ref());
+    let flagged = sessions.set_interrupt_flag(&root, None).await.unwrap();
+    assert!(!flagged, "the flag is for a running run");
+    let asked = on.runtime.interrupt(&root).await.unwrap();
     assert_eq!(asked, Some(at_work.id), "the run that was asked");
     on.comes_to(&link.session_id, RunStatus::Interrupted).await;
     on.comes_to(&deeper, RunStatus::Interrupted).await;
@@ -255,7 +259,7 @@ pub async fn a_stop_of_a_session_at_rest_reaches_companions(on: &RuntimeSubject)
     let notice = "hidden: The agent named anna was stopped before it was done.";
     assert_eq!(lines.last().map(String::as_str), Some(notice));
     assert_eq!(on.runs().await.len(), 1, "the session rests");
-    let asked = on.runtime.interrupt(&session()).await.unwrap();
+    let asked = on.runtime.interrupt(&root).await.unwrap();
     assert_eq!(asked, None, "nobody works any more");
 }
 
