@@ -75,14 +75,8 @@ impl Stored {
         flaws
     }
 
-    /// The record of a run of the tree, or of the run that continues it if it is suspended. A stop of a session at rest
-    /// asks those below it.
+    /// The record of a run, or of the run that continues it if it is suspended.
     fn end_of(&self, run: &RunId) -> Option<&RunRecord> {
-        let mut all = std::iter::once(self).chain(self.below());
-        all.find_map(|one| one.own_end_of(run))
-    }
-
-    fn own_end_of(&self, run: &RunId) -> Option<&RunRecord> {
         let mut runs = self.runs.iter().skip_while(|record| record.id != *run);
         let asked = runs.next()?;
         if asked.status.is_suspended() {

@@ -20,7 +20,7 @@ impl Stored {
     }
 
     /// The sessions under this one.
-    pub(super) fn below(&self) -> Vec<&Self> {
+    fn below(&self) -> Vec<&Self> {
         let children = self.children.values();
         let below = children.flat_map(|child| std::iter::once(child).chain(child.below()));
         below.collect()
