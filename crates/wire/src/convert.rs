@@ -1,14 +1,18 @@
 //! From stored messages to UI messages.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use helix_agents_core::CallId;
 use helix_agents_core::message::{
     AssistantMessage, AssistantPart, Message, ResultStatus, ToolMessage, UserMessage,
 };
+use helix_agents_core::session::{ChildStatus, SubSessionRef};
 use helix_agents_core::step::FINISH_TOOL;
 use serde_json::{Map, Value};
 
+use crate::data::{Named, SubagentData};
 use crate::{DataPart, ToolApproval, ToolKind, ToolKinds, ToolState, UiMessage, UiPart, UiRole};
 
 /// The metadata that a reply has which was stopped, and that front ends are shown.
@@ -25,6 +29,7 @@ pub struct ConvertOptions {
     include_reasoning: bool,
     merge_tool_results: bool,
     filter_hidden: bool,
+    children: Arc<HashMap<CallId, DataPart>>,
     generate_id: Option<Arc<GenerateId>>,
 }
 
@@ -40,6 +45,7 @@ impl ConvertOptions {
             include_reasoning: true,
             merge_tool_results: true,
             filter_hidden: true,
+            children: Arc::default(),
             generate_id: None,
         }
     }
@@ -53,6 +59,33 @@ impl ConvertOptions {
     /// Sets the position of the first message in its session, from which ids are made.
     pub fn first(mut self, position: usize) -> Self {
         self.first = position;
+        self
+    }
+
+    /// Shows which sub-agents worked for calls: their sessions can be opened. What they said is in those.
+    pub fn sub_agents<'a>(mut self, links: impl IntoIterator<Item = &'a SubSessionRef>) -> Self {
+        let parts = links.into_iter().map(|link| {
+            let data = SubagentData {
+                session_id: link.session_id.clone(),
+                agent_type: link.agent_type.clone(),
+                tool_call_id: Some(link.tool_call_id.to_string()),
+                status: match link.status {
+                    ChildStatus::Running | ChildStatus::Suspended => "running",
+                    ChildStatus::Completed => "completed",
+                    _ => "failed",
+                },
+                text: String::new(),
+                tools: Vec::new(),
+            };
+            let chunk = data.chunk();
+            let part = DataPart {
+                kind: chunk.kind,
+                id: Some(SubagentData::part_id(&link.session_id)),
+                data: chunk.data,
+            };
+            (link.tool_call_id.clone(), part)
+        });
+        self.children = Arc::new(parts.collect());
         self
     }
 
@@ -215,6 +248,8 @@ impl Converter<'_> {
                         provider_executed: (kind == ToolKind::Server).then_some(true),
                         approval: None,
                     });
+                    let child = self.options.children.get(&call.id);
+                    bubble.parts.extend(child.cloned().map(UiPart::Data));
                 }
                 _ => {}
             }

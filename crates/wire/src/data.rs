@@ -185,6 +185,13 @@ pub(crate) struct SubagentTool {
     pub(crate) state: &'static str,
 }
 
+impl SubagentData {
+    /// The id by which the data of a sub-agent are replaced.
+    pub(crate) fn part_id(session: &SessionId) -> String {
+        format!("subagent-{session}")
+    }
+}
+
 impl DataChunk {
     /// Tells a client that answers were not taken.
     #[must_use]

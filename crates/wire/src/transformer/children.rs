@@ -33,7 +33,7 @@ impl Child {
     fn show(&mut self, out: &mut Vec<UiChunk>) {
         self.shown = self.data.text.len();
         self.changed = false;
-        let id = format!("subagent-{}", self.data.session_id);
+        let id = SubagentData::part_id(&self.data.session_id);
         out.push(self.data.chunk().with_id(id).into());
     }
 

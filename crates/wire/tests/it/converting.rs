@@ -7,13 +7,15 @@ use helix_agents_core::message::{
     AssistantMessage, AssistantPart, FilePart, Message, ResultStatus, Thinking, ToolCall,
     UserMessage,
 };
+use helix_agents_core::session::{ChildStatus, SubSessionRef};
 use helix_agents_core::step::{ToolResultInput, create_tool_result_message};
+use helix_agents_core::time::Timestamp;
 use helix_agents_wire::{
     ConvertOptions, ToolKind, ToolKinds, UiMessage, convert_messages, replay_message,
 };
 use serde_json::{Value, json};
 
-use crate::kit::{call, check};
+use crate::kit::{call, check, session};
 
 fn options() -> ConvertOptions {
     ConvertOptions::new("agent").tools(ToolKinds::new(|_, tool| match tool {
@@ -231,5 +233,33 @@ fn a_stopped_reply_says_so() {
     assert_eq!(
         metadata,
         Some(json!({ "helixInterrupted": { "stop": "interrupt" } }))
+    );
+}
+
+/// A sub-agent can be opened from the call for which it worked, also when its chunks are no longer at hand.
+///
+/// proves in part: TRN-02
+#[test]
+fn sub_agents_are_shown_at_their_calls() {
+    let mut link = SubSessionRef::new(
+        session("child"),
+        "helper".to_owned(),
+        call("c1"),
+        Timestamp::from_millis(1),
+    );
+    link.status = ChildStatus::Completed;
+    let messages = vec![
+        user("Go"),
+        reply(vec![calls("c1", "subagent__helper", json!({}))]),
+        result("c1", "subagent__helper", json!("done")),
+    ];
+    let all = json_of(&convert_messages(messages, &options().sub_agents([&link])));
+    let parts = all[1]["parts"].as_array().unwrap();
+    assert_eq!(parts[1]["state"], "output-available");
+    assert_eq!(
+        parts[2],
+        json!({ "type": "data-subagent", "id": "subagent-child", "data": {
+            "sessionId": "child", "agentType": "helper", "toolCallId": "c1", "status": "completed",
+            "text": "", "tools": [] } })
     );
 }

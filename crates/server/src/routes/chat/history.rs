@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use helix_agents_core::store::{Page, Snapshot};
+use helix_agents_core::tool::ExecutedBy;
 use helix_agents_wire::{
     ConvertOptions, ToolKinds, UiChunk, UiMessageStore, UiMessages, UiRole, convert_messages,
     replay_message,
@@ -14,6 +15,8 @@ use crate::builder::App;
 use crate::caller::{Caller, SessionPath};
 use crate::query::Pairs;
 
+/// What the names of the tools begin with that an agent has for its companions.
+const COMPANION_TOOLS: &str = "companion__";
 /// The default and the maximum number of turns per page.
 const USUAL: usize = 50;
 const MOST: usize = 200;
@@ -26,19 +29,37 @@ pub(crate) async fn messages(
 ) -> Result<Json<UiMessages>, ApiError> {
     let page = query.page(USUAL, MOST)?;
     let found = caller.open(&app, &session).await?;
-    let reader = reader(&app, &found);
+    let reader = reader(&app, &found).await?;
     let pages = reader.page(found.state.key(), shown(&found), (page.offset, page.limit));
     Ok(Json(pages.await?))
 }
 
 /// Reads the messages of a session as UI messages.
-pub(super) fn reader<'a>(app: &'a App, found: &Snapshot) -> UiMessageStore<'a> {
-    UiMessageStore::new(app.store(), options(app, found))
+pub(super) async fn reader<'a>(
+    app: &'a App,
+    found: &Snapshot,
+) -> Result<UiMessageStore<'a>, ApiError> {
+    let options = options(app, found).await?;
+    Ok(UiMessageStore::new(app.store(), options))
 }
 
-fn options(app: &App, found: &Snapshot) -> ConvertOptions {
-    let tools = ToolKinds::of_agents(app.runtime.agents());
-    ConvertOptions::new(found.state.agent_type.as_str()).tools(tools)
+/// How the messages of a session are shown: with who runs its tools, and with the sub-agents that worked for its calls.
+pub(super) async fn options(app: &App, found: &Snapshot) -> Result<ConvertOptions, ApiError> {
+    let agents = app.runtime.agents();
+    let name = found.state.agent_type.as_str();
+    let options = ConvertOptions::new(name).tools(ToolKinds::of_agents(agents));
+    let has_children = agents.get(name).is_some_and(|agent| {
+        let tools = agent.tools().iter();
+        let names = tools.map(|tool| (tool.spec().executed_by, tool.name()));
+        names
+            .into_iter()
+            .any(|(by, name)| by == ExecutedBy::SubAgent || name.starts_with(COMPANION_TOOLS))
+    });
+    if !has_children {
+        return Ok(options);
+    }
+    let extras = app.store().extras(found.state.key()).await?;
+    Ok(options.sub_agents(&extras.children))
 }
 
 /// The number of messages that a page is shown: those of the bubble in flight come with its stream. A sub-agent has no
@@ -66,7 +87,7 @@ pub(super) async fn bubble(
         }
         stored.extend(read);
     }
-    let options = options(app, found).first(bubble.begins_at);
+    let options = options(app, found).await?.first(bubble.begins_at);
     let messages = convert_messages(stored, &options);
     let message = messages
         .into_iter()

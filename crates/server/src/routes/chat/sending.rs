@@ -11,14 +11,15 @@ use helix_agents_core::store::{
 };
 use helix_agents_core::{MessageId, RunId};
 use helix_agents_wire::{
-    ConvertOptions, IncomingMessage, ResumePosition, ToolKinds, Trigger, UiRole, convert_messages,
-    extract_resume_intent, replay_message,
+    IncomingMessage, ResumePosition, Trigger, UiRole, convert_messages, extract_resume_intent,
+    replay_message,
 };
 use serde_json::{Map, Value};
 
 use super::attaching::replay;
 use super::bubble::Bubble;
 use super::feed::{BubbleFeed, Feed};
+use super::history::options;
 use super::posting::Post;
 use super::{answering, attaching};
 use crate::view::all_pending;
@@ -241,8 +242,7 @@ async fn repeated(
             end += 1;
         }
     }
-    let tools = ToolKinds::of_agents(post.app.runtime.agents());
-    let options = ConvertOptions::new(found.state.agent_type.as_str()).tools(tools);
+    let options = options(post.app, found).await?;
     let messages = convert_messages(messages, &options.first(position));
     match messages
         .iter()

@@ -102,6 +102,7 @@ pub(crate) async fn snapshot(
             true => {
                 let (key, count) = (found.state.key(), shown(&found));
                 reader(&app, &found)
+                    .await?
                     .latest(key, count, MESSAGE_BYTES)
                     .await?
             }
@@ -142,7 +143,10 @@ async fn at_checkpoint(app: &App, found: &Found, id: CheckpointId) -> Result<Sna
     let not_found = || ApiError::not_found(format!("session {key} has no checkpoint {id}"));
     let checkpoint = checkpoint.ok_or_else(not_found)?;
     let count = checkpoint.message_count.min(found.message_count);
-    let (messages, has_more) = reader(app, found).latest(key, count, MESSAGE_BYTES).await?;
+    let (messages, has_more) = reader(app, found)
+        .await?
+        .latest(key, count, MESSAGE_BYTES)
+        .await?;
     let mut snapshot = Snapshot::of(found, app.runtime.clock().now())
         .messages(messages, has_more)
         .stream_sequence(end_of_stream(app, found.state.root()).await?);
