@@ -304,16 +304,21 @@ pub async fn a_message_leaves_companions_at_work(on: &RuntimeSubject) {
     work.reached(1).await;
     help.reached(1).await;
     let turn = Turn::new("Never mind.").double_texting(DoubleTexting::Interrupt);
-    let sent = on.runtime.send(&agent, session(), turn).await.unwrap();
+    on.runtime.send(&agent, session(), turn).await.unwrap();
     assert_eq!(on.ended(&run).await.status, RunStatus::Interrupted);
-    assert_eq!(sent.output().await.unwrap(), "instead");
-    let link = on.companion("anna").await;
-    work.open();
-    on.comes_to(&link.session_id, RunStatus::Completed).await;
     let all = on.children(&session()).await;
     let helper = all.iter().find(|child| child.name.is_none()).unwrap();
     on.comes_to(&helper.session_id, RunStatus::Interrupted)
         .await;
+    let link = on.companion("anna").await;
+    assert_eq!(on.child(&link.session_id).await.stop, None);
+    work.open();
+    on.comes_to(&link.session_id, RunStatus::Completed).await;
+    on.comes_to_another(&session(), &run.run_id, RunStatus::Completed)
+        .await;
+    let lines = on.transcript_lines().await;
+    let answer = "assistant: instead".to_owned();
+    assert!(lines.contains(&answer), "{lines:#?}");
 }
 
 /// A session that goes back to before a companion was started stops it and knows it no longer: its name is free.
