@@ -1,6 +1,13 @@
 import react from '@vitejs/plugin-react';
 import { defineConfig } from 'vite';
 
+// The tests of this repository build the page with the AI SDK v6, too: `HELIX_AI=v6 npm run build`.
+const packages = new URL('../../packages/ai-sdk/node_modules/', import.meta.url).pathname;
+const v6 = [
+  { find: /^ai$/, replacement: `${packages}ai-v6` },
+  { find: /^@ai-sdk\/react$/, replacement: `${packages}ai-sdk-react-v6` },
+];
+
 const target = process.env.HELIX_URL ?? 'http://127.0.0.1:8787';
 
 export default defineConfig({
@@ -20,5 +27,9 @@ export default defineConfig({
     },
   },
   // In this repository the package is a link, with copies of these of its own.
-  resolve: { dedupe: ['react', 'react-dom', 'ai', '@ai-sdk/react'] },
+  resolve: {
+    dedupe: ['react', 'react-dom', 'ai', '@ai-sdk/react'],
+    alias: process.env.HELIX_AI === 'v6' ? v6 : [],
+  },
+  build: { outDir: process.env.HELIX_AI === 'v6' ? 'dist-v6' : 'dist' },
 });

@@ -226,4 +226,5 @@ const studio = {
   },
 };
 
-export const tests = { studio: { ...both, ...studio }, example: both };
+// proves: RCT-04
+export const tests = { studio: { ...both, ...studio }, example: both, 'example-v6': both };

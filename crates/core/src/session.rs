@@ -20,7 +20,7 @@ mod timeout;
 pub use checkpoint::{Checkpoint, CheckpointSource};
 #[doc(hidden)]
 pub use child::{ChildLocation, ChildMode, ChildStatus, ChildWait};
-pub use child::{PersistentChild, SubSessionRef, companion_address};
+pub use child::{PersistentChild, SessionAbove, SubSessionRef, companion_address};
 // Contents of stored rows; stores pass them on unread, and only the loop writes them.
 #[doc(hidden)]
 pub use effect::{EffectRecord, EffectState};

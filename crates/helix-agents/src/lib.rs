@@ -259,7 +259,7 @@ The guide `docs/testing.md` has the rest.
 //! - `runtime-local` (on by default): [`LocalRuntime`], which runs agents in your own process.
 //! - `store-sqlite` (on by default): [`SqliteStore`], which keeps sessions in a file. [`MemoryStore`] is
 //!   always there.
-//! - `server`: the agent routes, as a router to serve or to nest.
+//! - `server`: the agent and chat routes, as a router to serve or to nest, and the bridge to the AI SDK as `wire`.
 //! - `testing`: the test kit, as `helix_agents::testing`.
 //!
 //! [`core`] is all of `helix-agents-core`, for those who write a loop, a store or a runtime.
@@ -327,6 +327,8 @@ pub use helix_agents_runtime_local::{
 pub use helix_agents_server as server;
 #[cfg(feature = "store-sqlite")]
 pub use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};
+#[cfg(feature = "server")]
+pub use helix_agents_wire as wire;
 /// The crate of JSON schemas that this version of the library uses. A derive does not find it here by itself:
 /// depend on `schemars` 1, or tell every derive where it is.
 ///

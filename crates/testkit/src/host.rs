@@ -1,25 +1,27 @@
 //! Hosts, which perform the effects of a run.
 
-use std::collections::BTreeSet;
+mod driven;
+
 use std::pin::pin;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, Either, select};
 use futures_util::stream::FuturesUnordered;
+use helix_agents_core::SessionId;
 use helix_agents_core::agent::AgentContext;
 use helix_agents_core::entries::{Entries, EntryError, Performer};
 use helix_agents_core::machine::{AgentLimits, Effect, EffectKind, Event, RunState, decide};
-use helix_agents_core::notify::Notify;
 use helix_agents_core::perform::{
     Attempt, PerformError, Ports, awaited_child, perform, ports_of_child, stop_children,
     stop_requested,
 };
 use helix_agents_core::session::{RunStatus, SessionStatus};
 use helix_agents_core::store::{SessionKey, Snapshot};
-use helix_agents_core::{RunId, SessionId};
+
+use self::driven::{Driven, DrivenRuns};
 
 /// A host: where effects are performed, and how a run state is kept between two events.
 #[async_trait]
@@ -70,7 +72,7 @@ pub async fn drive_on(
     state: RunState,
     ports: &Ports,
 ) -> Result<RunState, PerformError> {
-    let driven = DRIVEN.begin(ports, &state.run_id);
+    let driven = DrivenRuns::of(ports).begin(&state.run_id);
     drive_run(host, facts, state, ports, driven).await
 }
 
@@ -171,8 +173,11 @@ pub(crate) fn drive_child<'a>(
         let any = child.run.as_ref().map(|run| run.host.clone());
         let me = me.unwrap_or_else(|| Performer::new(any.unwrap_or_else(|| "testkit".into())));
         let holder = child.lease.as_ref().map(|lease| &lease.holder);
-        // Without a lease nobody knows who performs a run that has begun, unless there is one process only.
-        let has_begun = child.mark.effect > 0 || child.open_step.is_some();
+        let runs = DrivenRuns::of(ports);
+        // Without a lease nobody knows who performs a run that has begun, unless there is one process only. The engine
+        // knows what it has begun, also where nothing is stored of it yet.
+        let was_driven = running.is_some_and(|run| runs.has_begun(&run.id));
+        let has_begun = was_driven || child.mark.effect > 0 || child.open_step.is_some();
         let is_alone = ports.performer.is_none();
         let is_mine = holder == me.lease.as_ref().map(|(holder, _)| holder)
             && (holder.is_some() || !has_begun || is_alone);
@@ -187,11 +192,17 @@ pub(crate) fn drive_child<'a>(
                 Arc::clone(&ports.ids),
             )
         };
-        let begun = match running {
-            Some(run) if DRIVEN.has(ports, &run.id) => {
-                DRIVEN.left(ports, &run.id).await;
+        // Who drives a run takes it over first, nobody else: two who wait for one child would take it from each other
+        // again and again.
+        let mut driven = None;
+        if let Some(run) = running {
+            driven = runs.begin(&run.id);
+            if driven.is_none() {
+                runs.left(&run.id).await;
                 return Ok(());
             }
+        }
+        let begun = match running {
             Some(_) if is_mine => Ok(RunState::of(&child, child.fence)),
             Some(_) => {
                 let id = &child.state.session_id;
@@ -206,6 +217,7 @@ pub(crate) fn drive_child<'a>(
             Ok(Some(state)) => state,
             Ok(None) => return Ok(()),
             Err(EntryError::StillHeld { .. }) => {
+                drop(driven);
                 let until = child.lease.as_ref().map(|lease| lease.until);
                 let soon = ports.clock.now().saturating_add(Duration::from_millis(1));
                 let until = until.unwrap_or(soon).max(soon);
@@ -218,7 +230,7 @@ pub(crate) fn drive_child<'a>(
                 return Ok(());
             }
         };
-        let Some(driven) = DRIVEN.begin(ports, &state.run_id) else {
+        let Some(driven) = driven.or_else(|| runs.begin(&state.run_id)) else {
             return Ok(());
         };
         let ports = ports_of_child(&child, ports).await?;
@@ -231,55 +243,5 @@ pub(crate) fn drive_child<'a>(
     })
 }
 
-/// The runs that are being driven, so that two who wait for a child do not both drive it.
-static DRIVEN: LazyLock<Arc<DrivenRuns>> = LazyLock::new(Arc::default);
-
-#[derive(Default)]
-struct DrivenRuns {
-    runs: Mutex<BTreeSet<(usize, RunId)>>,
-    bell: Notify,
-}
-
-/// A run that is being driven.
-struct Driven((usize, RunId));
-
-impl DrivenRuns {
-    fn runs(&self) -> MutexGuard<'_, BTreeSet<(usize, RunId)>> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Each simulated process has a store of its own.
-    fn key(ports: &Ports, run: &RunId) -> (usize, RunId) {
-        (Arc::as_ptr(&ports.store).cast::<()>() as usize, run.clone())
-    }
-
-    /// Notes that a run is driven; `None` if somebody drives it already.
-    fn begin(&self, ports: &Ports, run: &RunId) -> Option<Driven> {
-        let key = Self::key(ports, run);
-        let is_first = self.runs().insert(key.clone());
-        // Not made before it is known: its end is told.
-        is_first.then(|| Driven(key))
-    }
-
-    fn has(&self, ports: &Ports, run: &RunId) -> bool {
-        self.runs().contains(&Self::key(ports, run))
-    }
-
-    /// Resolves when nobody drives the run any more.
-    async fn left(&self, ports: &Ports, run: &RunId) {
-        loop {
-            let heard = self.bell.heard();
-            if !self.has(ports, run) {
-                return;
-            }
-            heard.await;
-        }
-    }
-}
-
-impl Drop for Driven {
-    fn drop(&mut self) {
-        DRIVEN.runs().remove(&self.0);
-        DRIVEN.bell.ring();
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,28 +1,21 @@
 //! From the chunks of a turn to the chunks of its bubble.
 
 mod answers;
+mod calls;
 mod children;
+mod control;
 mod options;
 
 use std::collections::{HashMap, HashSet};
 
-use helix_agents_core::step::FINISH_TOOL;
-use helix_agents_core::stream::{Chunk, ChunkPayload, Sequence, StoredChunk};
-use helix_agents_core::time::Timestamp;
-use helix_agents_core::{ApprovalId, CallId, SessionId};
+use helix_agents_core::stream::{ChunkPayload, Sequence, StoredChunk};
 use serde_json::{Value, json};
 
+use self::calls::Call;
 use self::children::Children;
 pub use self::options::TransformerOptions;
-use crate::data::{
-    ApprovalData, CheckpointCreatedData, ErrorData, ExecutorSupersededData, Named,
-    RunInterruptedData, RunPausedData, RunResumedData, RunStartedData, StateConflictData,
-    StatePatchData, StepCommittedData, StepDiscardedData, StreamResyncData, ToolTimingData,
-};
-use crate::{DataChunk, FinishReason, ToolKind, UiChunk};
-
-/// The largest arguments that are kept while they stream, to be shown if the call ends before they were read.
-const MAX_ARGUMENTS: usize = 64 * 1024;
+use crate::data::{ErrorData, Named, StatePatchData};
+use crate::{DataChunk, FinishReason, UiChunk};
 
 /// What clients are told of arguments that were thrown away with the attempt that made them.
 const DISCARDED: &str = "The attempt that made this call was discarded.";
@@ -69,22 +62,6 @@ pub struct StreamTransformer {
     denied: HashSet<String>,
     children: Children,
     failed: bool,
-}
-
-/// A call that the client knows.
-#[derive(Debug, Clone)]
-struct Call {
-    /// The session that made it.
-    owner: SessionId,
-    name: String,
-    is_client: bool,
-    /// Whether the server does not run it without an answer.
-    waits: bool,
-    /// The text of its arguments while they stream.
-    arguments: String,
-    is_available: bool,
-    is_done: bool,
-    started_at: Option<Timestamp>,
 }
 
 impl StreamTransformer {
@@ -266,80 +243,6 @@ impl StreamTransformer {
         }
     }
 
-    /// Chunks that say how the run goes.
-    fn control(&mut self, at: Sequence, chunk: &Chunk, out: &mut Vec<UiChunk>) {
-        let is_past = self.options.is_past(at);
-        match &chunk.payload {
-            ChunkPayload::RunStarted { trigger, turn } => out.tell(&RunStartedData {
-                run_id: chunk.base.run_id.clone(),
-                turn: *turn,
-                trigger: *trigger,
-            }),
-            ChunkPayload::RunResumed {} => out.tell(&RunResumedData {}),
-            ChunkPayload::RunPaused {
-                status,
-                tool_call_ids,
-            } => {
-                self.close_step(out);
-                out.tell(&RunPausedData {
-                    status: *status,
-                    tool_call_ids: tool_call_ids.clone(),
-                });
-            }
-            ChunkPayload::RunInterrupted { reason } => {
-                self.close_step(out);
-                let reason = reason.clone();
-                out.tell(&RunInterruptedData { reason });
-            }
-            ChunkPayload::CheckpointCreated { checkpoint_id } => {
-                let checkpoint_id = checkpoint_id.clone();
-                out.tell(&CheckpointCreatedData { checkpoint_id });
-            }
-            ChunkPayload::StepCommitted { message_count } => {
-                self.close_step(out);
-                let message_count = *message_count;
-                out.tell(&StepCommittedData { message_count });
-            }
-            ChunkPayload::StateConflict { conflicts } => {
-                let conflicts = conflicts.clone();
-                out.tell(&StateConflictData { conflicts });
-            }
-            ChunkPayload::StepDiscarded { reason } => {
-                let was_shown = self.step_has_content || self.options.may_show(self.step_begun, at);
-                self.discard(out);
-                let reason = reason.clone();
-                out.tell(&StepDiscardedData {
-                    reason: reason.clone(),
-                });
-                if was_shown && !is_past {
-                    out.tell(&StreamResyncData { reason });
-                }
-            }
-            ChunkPayload::StreamResync { reason } => {
-                self.discard(out);
-                // A message that takes the place of another one has nothing to take back.
-                let was_shown = self.has_content || self.options.may_show(self.step_begun, at);
-                if was_shown && !is_past {
-                    let reason = reason.clone();
-                    out.tell(&StreamResyncData { reason });
-                }
-            }
-            ChunkPayload::ExecutorSuperseded {} => out.tell(&ExecutorSupersededData {}),
-            _ => {}
-        }
-        let is_boundary = matches!(
-            chunk.payload,
-            ChunkPayload::RunStarted { .. }
-                | ChunkPayload::RunPaused { .. }
-                | ChunkPayload::StepCommitted { .. }
-                | ChunkPayload::StepDiscarded { .. }
-                | ChunkPayload::StreamResync { .. }
-        );
-        if is_boundary {
-            self.step_begun = at;
-        }
-    }
-
     fn text(&mut self, at: Sequence, delta: &str, out: &mut Vec<UiChunk>) {
         if delta.is_empty() {
             return;
@@ -384,199 +287,6 @@ impl StreamTransformer {
         }
     }
 
-    fn arguments_begin(&mut self, chunk: &Chunk, tool: &str, id: &CallId, out: &mut Vec<UiChunk>) {
-        let id = self.wire_id(chunk, id);
-        if tool == FINISH_TOOL || self.calls.contains_key(&id) {
-            return;
-        }
-        self.close_blocks(out);
-        self.open_step(out);
-        let call = self.call_of(chunk, tool);
-        self.calls.insert(id.clone(), call);
-        out.push(UiChunk::ToolInputStart {
-            tool_call_id: id,
-            tool_name: tool.to_owned(),
-            dynamic: true,
-        });
-    }
-
-    fn arguments(&mut self, id: &str, delta: &str, out: &mut Vec<UiChunk>) {
-        let Some(call) = self.calls.get_mut(id).filter(|call| !call.is_available) else {
-            return;
-        };
-        if call.arguments.len().saturating_add(delta.len()) <= MAX_ARGUMENTS {
-            call.arguments.push_str(delta);
-        }
-        self.open_step(out);
-        out.push(UiChunk::ToolInputDelta {
-            tool_call_id: id.to_owned(),
-            input_text_delta: delta.to_owned(),
-        });
-    }
-
-    /// Shows the arguments of a call, once. `runs` is whether the server runs it without asking.
-    fn available(
-        &mut self,
-        chunk: &Chunk,
-        (id, tool): (&str, &str),
-        input: &Value,
-        runs: bool,
-        out: &mut Vec<UiChunk>,
-    ) {
-        if tool == FINISH_TOOL || self.calls.get(id).is_some_and(|call| call.is_available) {
-            return;
-        }
-        self.close_blocks(out);
-        self.open_step(out);
-        let mut call = self.call_of(chunk, tool);
-        call.is_available = true;
-        let is_ours = runs && !call.is_client;
-        call.waits = !is_ours;
-        self.calls.insert(id.to_owned(), call);
-        out.push(UiChunk::ToolInputAvailable {
-            tool_call_id: id.to_owned(),
-            tool_name: tool.to_owned(),
-            input: input.clone(),
-            provider_executed: is_ours.then_some(true),
-            dynamic: true,
-        });
-    }
-
-    /// Shows a call that a person must approve, with its request unless that was answered.
-    fn asked(
-        &mut self,
-        stored: &StoredChunk,
-        (call, tool): (&CallId, &str),
-        approval: &ApprovalId,
-        input: &Value,
-        out: &mut Vec<UiChunk>,
-    ) {
-        let id = self.wire_id(&stored.chunk, call);
-        self.available(&stored.chunk, (&id, tool), input, false, out);
-        let is_known = self.calls.contains_key(&id);
-        if is_known && self.options.shows_approval(stored.sequence, approval) {
-            self.open_step(out);
-            out.push(UiChunk::ToolApprovalRequest {
-                approval_id: approval.to_string(),
-                tool_call_id: id,
-            });
-        }
-    }
-
-    /// Shows what a person decided about a call, and notes a denial.
-    fn decided(&mut self, chunk: &Chunk, out: &mut Vec<UiChunk>) {
-        let ChunkPayload::ToolApprovalResponse {
-            tool_call_id,
-            approval_id,
-            approved,
-            reason,
-            decided_by,
-        } = &chunk.payload
-        else {
-            return;
-        };
-        if !approved {
-            let id = self.wire_id(chunk, tool_call_id);
-            self.denied.insert(id);
-        }
-        let data = ApprovalData {
-            tool_call_id: tool_call_id.clone(),
-            approval_id: approval_id.to_string(),
-            approved: *approved,
-            reason: reason.clone(),
-            decided_by: decided_by.clone(),
-        };
-        let id = format!("approval-{approval_id}");
-        out.push(data.chunk().with_id(id).into());
-    }
-
-    fn refused(
-        &mut self,
-        chunk: &Chunk,
-        (call, tool): (&CallId, &str),
-        (input, error): (&Value, &str),
-        out: &mut Vec<UiChunk>,
-    ) {
-        if tool == FINISH_TOOL {
-            return;
-        }
-        let id = self.wire_id(chunk, call);
-        self.close_blocks(out);
-        self.open_step(out);
-        let mut call = self.call_of(chunk, tool);
-        (call.is_available, call.is_done) = (true, true);
-        let is_ours = !call.is_client;
-        self.calls.insert(id.clone(), call);
-        out.push(UiChunk::ToolInputError {
-            tool_call_id: id,
-            tool_name: tool.to_owned(),
-            input: input.clone(),
-            error_text: error.to_owned(),
-            provider_executed: is_ours.then_some(true),
-            dynamic: true,
-        });
-    }
-
-    /// Shows the result of a call, or why there is none, once.
-    fn ended(
-        &mut self,
-        chunk: &Chunk,
-        (call, tool): (&CallId, &str),
-        ended: (&Value, Option<&str>),
-        out: &mut Vec<UiChunk>,
-    ) {
-        let id = self.wire_id(chunk, call);
-        if tool == FINISH_TOOL || self.calls.get(&id).is_some_and(|call| call.is_done) {
-            return;
-        }
-        // A call that never began has not shown its arguments.
-        let streamed = self.calls.get(&id).map(|call| call.arguments.as_str());
-        let input = streamed.and_then(|text| serde_json::from_str(text).ok());
-        let input = input.unwrap_or_else(|| json!({}));
-        self.available(chunk, (&id, tool), &input, true, out);
-        self.output(&id, ended, chunk.timestamp, out);
-    }
-
-    fn output(
-        &mut self,
-        id: &str,
-        (result, failure): (&Value, Option<&str>),
-        at: Timestamp,
-        out: &mut Vec<UiChunk>,
-    ) {
-        let Some(call) = self.calls.get_mut(id) else {
-            return;
-        };
-        call.is_done = true;
-        // The call may be one of a step that ended with a pause.
-        self.owes_step |= !self.step_is_open;
-        let provider_executed = (!call.is_client).then_some(true);
-        out.push(match failure {
-            None => UiChunk::ToolOutputAvailable {
-                tool_call_id: id.to_owned(),
-                output: result.clone(),
-                provider_executed,
-                dynamic: true,
-            },
-            Some(_) if self.denied.contains(id) => UiChunk::ToolOutputDenied {
-                tool_call_id: id.to_owned(),
-            },
-            Some(text) => UiChunk::ToolOutputError {
-                tool_call_id: id.to_owned(),
-                error_text: text.to_owned(),
-                provider_executed,
-                dynamic: true,
-            },
-        });
-        if let Some(started) = call.started_at {
-            let millis = at.as_millis().saturating_sub(started.as_millis());
-            out.tell(&ToolTimingData {
-                tool_call_id: id.to_owned(),
-                duration_ms: millis,
-            });
-        }
-    }
-
     fn error(&mut self, text: &str, code: &str, recoverable: bool, out: &mut Vec<UiChunk>) {
         let details = ErrorData {
             error_text: text.to_owned(),
@@ -594,32 +304,6 @@ impl StreamTransformer {
             error_text: text.to_owned(),
         });
         self.failed = true;
-    }
-
-    /// The id of a call in the message: its own, unless a call of another session of the tree has that.
-    fn wire_id(&self, chunk: &Chunk, call: &CallId) -> String {
-        self.wire_id_in(&chunk.base.session_id, call)
-    }
-
-    fn wire_id_in(&self, session: &SessionId, call: &CallId) -> String {
-        match self.calls.get(call.as_str()) {
-            Some(known) if known.owner != *session => format!("{session}/{call}"),
-            _ => call.to_string(),
-        }
-    }
-
-    fn call_of(&self, chunk: &Chunk, tool: &str) -> Call {
-        let agent = chunk.base.agent_type.as_str();
-        Call {
-            owner: chunk.base.session_id.clone(),
-            name: tool.to_owned(),
-            is_client: self.options.tools.of(agent, tool) == ToolKind::Client,
-            waits: false,
-            arguments: String::new(),
-            is_available: false,
-            is_done: false,
-            started_at: None,
-        }
     }
 
     fn open_step(&mut self, out: &mut Vec<UiChunk>) {

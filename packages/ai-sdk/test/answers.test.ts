@@ -19,6 +19,7 @@ const tool = (toolCallId: string, state: string, more: object = {}) => ({
 });
 const step = { type: 'step-start' };
 
+// proves: RCT-02
 test('an answer is sent once, and again only when it is forgotten or asked for again', () => {
   const predicate = createHelixSendAutomaticallyWhen('s');
   const answered = bubble(step, tool('a', 'output-available'));

@@ -26,6 +26,7 @@ const asks =
 const pause = (ms = 60) => act(() => new Promise((resolve) => setTimeout(resolve, ms)));
 const lastParts = (server: FakeServer) => server.posts.at(-1)!.body.messages.at(-1)!.parts;
 
+// proves: RCT-02
 test('handlers of client tools run side by side, each call once, and their outputs are sent once', async () => {
   const server = await FakeServer.start();
   server.onPost = asks(clientTool('a', { n: 1 }), clientTool('b', { n: 2 }));
@@ -78,6 +79,7 @@ test('a call that is there from the beginning is performed once in strict mode',
   expect(pick_color).toHaveBeenCalledTimes(1);
 });
 
+// proves: RCT-02
 test('what a handler throws goes to the page and to the server', async () => {
   const server = await FakeServer.start();
   server.onPost = asks(clientTool('a', { n: 1 }));

@@ -4,6 +4,7 @@ import { prepareHelixChatRequest, prepareHelixReconnectRequest } from '../src/cl
 import { newChat, wordsOf } from './chat.js';
 import { FakeServer, text } from './server.js';
 
+// proves: RCT-01
 test('the stock transport sends and reconnects by one route, and names the sequence when it reconnects', async () => {
   const server = await FakeServer.start();
   const options = {

@@ -27,6 +27,7 @@ const renderChat = (server: FakeServer) =>
     { wrapper: StrictMode },
   );
 
+// proves: RCT-03
 test('a page that is loaded shows the finished messages and follows the bubble in flight', async () => {
   const server = await FakeServer.start();
   server.snapshot = { messages: history, status: 'active', pending: [] };
@@ -60,6 +61,7 @@ test('a snapshot that cannot be loaded is an error', async () => {
   expect(result.current.resumable.isLoading).toBe(false);
 });
 
+// proves: RCT-03
 test('a resync replaces what is shown of the bubble in flight', async () => {
   const server = await FakeServer.start();
   server.onPost = (server) => void server.push([{ type: 'start-step' }], ...text('t', 'wrong '));
@@ -115,6 +117,7 @@ test('each resync is told once', () => {
   expect(result.current).toEqual({ hasResynced: true, resyncCount: 2, lastResync: second });
 });
 
+// proves: RCT-03
 test('the snapshot of a checkpoint is that of the checkpoint', async () => {
   const server = await FakeServer.start();
   server.snapshot = { messages: [], status: 'ended', checkpointId: 'c1', pending: [] };

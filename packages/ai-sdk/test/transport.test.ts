@@ -5,6 +5,7 @@ import { clientTool, FakeServer, text } from './server.js';
 
 const endless = (server: FakeServer) => void server.push([{ type: 'start-step' }], ...text('t', 'one ', 'two '));
 
+// proves: RCT-01
 test('a message goes to the chat route, with session, agent and headers', async () => {
   const server = await FakeServer.start();
   server.onPost = (server) => server.step(...text('t', 'Hello.')).end();

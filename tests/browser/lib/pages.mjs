@@ -19,6 +19,29 @@ const common = {
   toolCards: (page) => page.locator(id('tool-card')),
 };
 
+const example = (dist) => ({
+  ...common,
+  async serve(helix) {
+    const folder = new URL(`../../../examples/chat-react/${dist}`, import.meta.url).pathname;
+    await access(`${folder}/index.html`).catch(() => {
+      throw new Error(`${folder} is not built: see area_browser in ./test`);
+    });
+    return serveFolder(folder, helix.url);
+  },
+  open: (page, url) => page.goto(url),
+  users: (page) => page.locator(`${id('message')}[data-role="user"]`),
+  answers: (page) => page.locator(`${id('message')}[data-role="assistant"]`),
+  forms: (page) => page.locator(id('color-form')),
+  async answerForm(page, color) {
+    const form = page.locator(id('color-form')).first();
+    const input = form.locator('input').first();
+    if ((await input.getAttribute('type')) === 'color') await input.evaluate((it, value) => (it.value = value), color);
+    else await input.fill(color);
+    await form.locator('button').first().click();
+  },
+  comesBack: false,
+});
+
 export const pages = {
   studio: {
     ...common,
@@ -43,28 +66,9 @@ export const pages = {
     ended: (page) => page.locator(id('run-ended')),
     comesBack: true,
   },
-  example: {
-    ...common,
-    async serve(helix) {
-      const folder = process.env.HELIX_EXAMPLE_DIST ?? new URL('../../../examples/chat-react/dist', import.meta.url).pathname;
-      await access(`${folder}/index.html`).catch(() => {
-        throw new Error(`${folder} is not built: npm ci && npm run build in examples/chat-react`);
-      });
-      return serveFolder(folder, helix.url);
-    },
-    open: (page, url) => page.goto(url),
-    users: (page) => page.locator(`${id('message')}[data-role="user"]`),
-    answers: (page) => page.locator(`${id('message')}[data-role="assistant"]`),
-    forms: (page) => page.locator(id('color-form')),
-    async answerForm(page, color) {
-      const form = page.locator(id('color-form')).first();
-      const input = form.locator('input').first();
-      if ((await input.getAttribute('type')) === 'color') await input.evaluate((it, value) => (it.value = value), color);
-      else await input.fill(color);
-      await form.locator('button').first().click();
-    },
-    comesBack: false,
-  },
+  // The same page with both major versions of the AI SDK.
+  example: example('dist'),
+  'example-v6': example('dist-v6'),
 };
 
 /** The words `w0`, `w1`, .. that the answers of the page show, in order. */

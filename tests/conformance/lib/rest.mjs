@@ -172,12 +172,14 @@ export const rest = {
     const r = await post(t, t.layout.api(c.id), { id: c.id, messages: changed, trigger: 'submit-message', messageId: changed[1].id }); await r.text();
     const s = await snapshot(t, c.id); check(!JSON.stringify(s).includes('passwd'), 'changed arguments were stored');
   },
-  async 'all-ways-agree'(t) { // live, snapshot and replay give the same messages
-    for (const text of ['text', 'reasoning', 'server-tool', 'tool-error', 'client-tool', 'client-tool-two', 'approval', 'mixed', 'state-patch', 'slow n=5 ms=1']) {
-      const c = await play(t, `scenario:${text}`); ok(c); oneTurn(c); const live = c.messages.map(essence);
-      const s = await ended(t, c.id); eq(s.messages.map(essence), live, `${text}: the snapshot`);
-      const b = t.chat(c.id); await b.resumeStream(); await settle(b); ok(b); eq(b.messages.map(essence), live.slice(1), `${text}: the replay`);
-      const { c: d } = await reload(t, c.id); await settle(d); ok(d); eq(d.messages.map(essence), live, `${text}: the reload`);
-    }
-  },
 };
+
+// Live, snapshot and replay give the same messages.
+for (const text of ['text', 'reasoning', 'server-tool', 'tool-error', 'client-tool', 'client-tool-two', 'approval', 'mixed', 'state-patch', 'slow n=5 ms=1']) {
+  rest[`all-ways-agree-${text.split(' ')[0]}`] = async t => {
+    const c = await play(t, `scenario:${text}`); ok(c); oneTurn(c); const live = c.messages.map(essence);
+    const s = await ended(t, c.id); eq(s.messages.map(essence), live, 'the snapshot');
+    const b = t.chat(c.id); await b.resumeStream(); await settle(b); ok(b); eq(b.messages.map(essence), live.slice(1), 'the replay');
+    const { c: d } = await reload(t, c.id); await settle(d); ok(d); eq(d.messages.map(essence), live, 'the reload');
+  };
+}

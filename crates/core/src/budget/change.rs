@@ -74,4 +74,6 @@ pub enum BudgetAction {
     },
     /// The run ends: a reservation that it still holds is dropped, and no time counts any more.
     End,
+    /// As [`BudgetAction::End`], for a session that has no other run. What it used stays counted in its tree.
+    Leave,
 }

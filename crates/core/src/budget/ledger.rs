@@ -319,6 +319,9 @@ impl BudgetLedger {
                     self.sessions.remove(&session);
                 }
             }
+            BudgetAction::Leave => {
+                self.sessions.remove(&session);
+            }
         }
     }
 

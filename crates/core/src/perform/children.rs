@@ -3,11 +3,11 @@
 use super::patience::patiently;
 use super::{PerformError, Ports};
 use crate::agent::AgentContext;
-use crate::entries::waiting_run;
+use crate::entries::{NEW_MESSAGE, waiting_run};
 use crate::id::RunId;
 use crate::machine::{Effect, EffectKind};
 use crate::session::{ChildCall, RunRecord, RunStatus, SessionStatus};
-use crate::store::{Lookup, Page, SessionKey, Sessions, Snapshot};
+use crate::store::{Lookup, Page, Reach, SessionKey, Sessions, Snapshot};
 
 /// The child for whose end the effect [`EffectKind::Child`] has to wait, as it is now. A host waits in its own way
 /// until there is none, and performs the effect then. If no run of the child is running, messages wait for one: the
@@ -141,7 +141,12 @@ pub async fn stop_children(effect: &Effect, ports: &Ports) -> Result<(), Perform
     let Some(stop) = stop.filter(|stop| stop.run_id == at.run_id) else {
         return Ok(());
     };
+    // A message to the session is no reason to stop those for which its turn did not wait.
+    let reach = match stop.reason.as_deref() {
+        Some(NEW_MESSAGE) => Reach::Awaited,
+        _ => Reach::All,
+    };
     let sessions = Sessions::new(ports.store.as_ref(), ports.clock.as_ref());
-    let asked = || sessions.stop_children(at.key(), stop.kind, stop.reason.clone());
+    let asked = || sessions.stop_children(at.key(), stop.kind, stop.reason.clone(), reach);
     patiently(ports, asked).await
 }

@@ -8,7 +8,7 @@ use super::recorded::recorded;
 use super::scope::{EffectContext, Scope};
 use super::view::Family;
 use crate::budget::{BudgetAction, BudgetChange};
-use crate::id::{CallId, IdSourceExt, SessionId};
+use crate::id::{CallId, IdSourceExt};
 use crate::machine::{EffectAddress, EffectKind, Event};
 use crate::session::{Checkpoint, OpenCall, OpenStep, PendingCall, SessionStatus};
 use crate::state::StepWrites;
@@ -107,29 +107,36 @@ impl<'a> EffectCommit<'a> {
     /// The commit as stores take it.
     #[inline]
     pub(super) fn build(self) -> Commit {
-        match self.family.filter(|family| family.persistent.is_some()) {
-            Some(family) => self.count_for_parent(&family.parent),
-            None => self.commit,
+        match self.family {
+            Some(family) if family.persistent.is_some() => self.count_above(family),
+            _ => self.commit,
         }
     }
 
-    /// Counts what a persistent child uses as usage of its parent, too, in the same commit.
-    fn count_for_parent(mut self, parent: &SessionId) -> Commit {
+    /// Counts what a persistent child uses as usage of those for which it works, too, in the same commit.
+    fn count_above(mut self, family: &Family) -> Commit {
         let at = self.scope.at();
-        let used = |change: &Change| match change {
-            Change::Usage(entry) => entry.as_sub_agents(&at.agent_type),
-            _ => None,
-        };
         let mine = self
             .commit
             .changes
             .iter()
             .filter(|(session, _)| *session == at.session_id);
-        let used: Vec<_> = mine.filter_map(|(_, change)| used(change)).collect();
-        let used = used.into_iter().map(Change::Usage);
-        self.commit
-            .changes
-            .extend(used.map(|entry| (parent.clone(), entry)));
+        let used = mine.filter_map(|(_, change)| match change {
+            Change::Usage(entry) => Some(entry),
+            _ => None,
+        });
+        let above = family.persistent.iter().flat_map(|child| &child.above);
+        let above = above.map(|one| (&one.session_id, one.agent_type.as_str()));
+        let all = std::iter::once((&family.parent, &*at.agent_type)).chain(above);
+        let counted = used.flat_map(|entry| {
+            let all = all.clone();
+            all.filter_map(|(session, agent)| {
+                let entry = entry.as_sub_agents(agent)?;
+                Some((session.clone(), Change::Usage(entry)))
+            })
+        });
+        let counted: Vec<_> = counted.collect();
+        self.commit.changes.extend(counted);
         self.commit
     }
 
@@ -225,10 +232,24 @@ impl<'a> EffectCommit<'a> {
 
     /// Drops a reservation that the run still holds when it ends.
     pub(super) fn end_budget(self) -> Self {
+        self.end_budget_by(BudgetAction::End)
+    }
+
+    /// Drops all that the ledger keeps of the session, if it answers a single call: it has no other turn. The ledger
+    /// would grow with every sub-agent that is done.
+    pub(super) fn leave_budget(self) -> Self {
+        let is_over = self.family().is_some_and(|one| one.persistent.is_none());
+        self.end_budget_by(match is_over {
+            true => BudgetAction::Leave,
+            false => BudgetAction::End,
+        })
+    }
+
+    fn end_budget_by(self, action: BudgetAction) -> Self {
         if !self.is_limited {
             return self;
         }
-        let end = self.scope.budget_change(BudgetAction::End);
+        let end = self.scope.budget_change(action);
         self.budget(Some(end))
     }
 

@@ -220,11 +220,15 @@ impl Ending {
             Some(family) => self.tell_parent(commit, run, family),
             None => commit,
         };
+        let commit = match self {
+            Self::Completed { .. } => commit.leave_budget(),
+            // It may be tried again, or continued.
+            _ => commit.end_budget(),
+        };
         commit
             .set([Field::Status(status)])
             .set(fields)
             .changes([Change::Run(Box::new(run.clone())), Change::Lease(None)])
-            .end_budget()
             .tell(told)
             .stream(stream)
     }

@@ -11,7 +11,8 @@ use crate::budget::BudgetLedger;
 use crate::id::{CallId, RunId, SessionId, UserId};
 use crate::message::{Metadata, UserMessage};
 use crate::session::{
-    ChildStatus, OpenCall, OpenStep, PersistentChild, RunRecord, SessionState, SubSessionRef,
+    ChildStatus, OpenCall, OpenStep, PersistentChild, RunRecord, SessionAbove, SessionState,
+    SubSessionRef,
 };
 use crate::shared_str::SharedStr;
 use crate::state::{StepWrites, apply_writes};
@@ -47,6 +48,17 @@ impl Family {
             persistent: session.persistent.clone(),
             link: session.persistent_link(),
         }))
+    }
+
+    /// The sessions that record what the persistent children of this session use, but for itself. `agent` is its own.
+    pub(super) fn above(&self, agent: &str) -> Vec<SessionAbove> {
+        let Some(child) = &self.persistent else {
+            return Vec::new();
+        };
+        let parent = SessionAbove::new(self.parent.clone(), agent);
+        std::iter::once(parent)
+            .chain(child.above.iter().cloned())
+            .collect()
     }
 
     /// Notes in the reference of the parent what a run of a persistent child has come to.

@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::id::{RunId, SessionId};
 use crate::maybe_send::MaybeSend;
 use crate::message::Message;
-use crate::session::{OpenStep, PendingCall, SessionState, StopKind};
+use crate::session::{ChildMode, OpenStep, PendingCall, RunRecord, SessionState, StopKind};
 use crate::store::{Page, Paged, PendingQuery, SessionKey, SessionQuery, Sessions, StoreError};
 use crate::stream::Sequence;
 
@@ -122,9 +122,10 @@ pub trait RuntimeExt: Runtime {
         submitted.map_err(|error| Error::from(error).in_session(&session))
     }
 
-    /// Asks the run of a session to stop where it is. It keeps what it has, and can be resumed. Gives
-    /// the run, or `None` when none is in progress or suspended. The request is durable when this returns;
-    /// the end of the run is not waited for.
+    /// Asks the run of a session to stop where it is, with all sub-agents that work for it. It keeps what it has, and
+    /// can be resumed. Gives the run. When none is in progress or suspended, persistent sub-agents that still work are
+    /// asked, and the run of one is given; `None` when nobody works. The request is durable when this returns; the end
+    /// of the run is not waited for.
     ///
     /// # Errors
     /// When there is no such session, or the store cannot be reached.
@@ -277,21 +278,31 @@ async fn request_stop<R: Runtime + ?Sized>(
     Ok(asked)
 }
 
-/// Ends a suspended run that was asked to stop, and those that worked for it: no process performs them. Where this
-/// runtime cannot, a process that looks for due work does.
+/// Ends a suspended run that was asked to stop, and those that worked for the session: no process performs them. Where
+/// this runtime cannot, a process that looks for due work does.
 async fn end_suspended<R: Runtime + ?Sized>(runtime: &R, session: &SessionId) {
+    let store = &runtime.backend().store;
     let mut left = vec![session.clone()];
     while let Some(session) = left.pop() {
-        let Ok(Some(found)) = runtime.backend().store.find(&session).await else {
+        let Ok(Some(found)) = store.find(&session).await else {
             continue;
         };
-        let run = found.run.as_ref();
-        if !run.is_some_and(|run| run.status.is_suspended()) {
-            continue;
-        }
         let calls = found.open_step.iter().flat_map(OpenStep::calls);
         let children = calls.filter_map(|(_, call)| call.child.as_ref());
         left.extend(children.map(|child| child.session_id.clone()));
+        if let Ok(family) = store.extras(found.state.key()).await {
+            let persistent = family.children.into_iter();
+            let persistent = persistent.filter(|child| child.mode == ChildMode::Persistent);
+            left.extend(persistent.map(|child| child.session_id));
+        }
+        let run = found.run.as_ref();
+        let is_asked = |run: &RunRecord| {
+            let asked = found.stop.as_ref().map(|stop| &stop.run_id);
+            run.status.is_suspended() && asked == Some(&run.id)
+        };
+        if !run.is_some_and(is_asked) {
+            continue;
+        }
         let options = RunOptions::default();
         if let Err(error) = runtime.resume_session(found.into(), options).await {
             tracing::debug!(event = "run.not_ended", %session, %error);

@@ -127,6 +127,32 @@ pub struct PersistentChild {
     pub blocking: bool,
     /// The call that created it.
     pub tool_call_id: CallId,
+    /// The sessions above its parent that record what it uses, too, nearest first: those for which persistent children
+    /// work in between.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub above: Vec<SessionAbove>,
+}
+
+/// A session that records what a persistent child uses that is further down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SessionAbove {
+    /// The session.
+    pub session_id: SessionId,
+    /// The agent of its own child, under whose name it records the usage.
+    pub agent_type: String,
+}
+
+impl SessionAbove {
+    /// Names a session, and the agent of the child through which others work for it.
+    #[must_use]
+    pub fn new(session_id: SessionId, agent_type: impl Into<String>) -> Self {
+        Self {
+            session_id,
+            agent_type: agent_type.into(),
+        }
+    }
 }
 
 impl PersistentChild {
@@ -137,6 +163,7 @@ impl PersistentChild {
             name: name.into(),
             blocking,
             tool_call_id,
+            above: Vec::new(),
         }
     }
 }

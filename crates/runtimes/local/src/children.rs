@@ -16,7 +16,7 @@ use helix_agents_core::store::{SessionKey, Snapshot};
 
 use crate::LocalRuntime;
 use crate::runtime::is_late;
-use crate::table::Known;
+use crate::table::{Entering, Known};
 
 /// How often a child that another process performs is looked at.
 const LOOK: Duration = Duration::from_millis(250);
@@ -75,7 +75,16 @@ impl Children {
                     let _ = pending.wait_for(Option::is_some).await;
                 }
                 Known::Nothing if self.is_mine(&child) => {
-                    if let Err(error) = self.drive(child, options_of(ports)).await {
+                    let driven = match self.0.inner.table.enter_alone(&started) {
+                        Ok(Some(entering)) => self.drive(child, entering, options_of(ports)).await,
+                        // Another task of this process is about to.
+                        Ok(None) => {
+                            self.pause(ports, more).await;
+                            continue;
+                        }
+                        Err(error) => Err(error),
+                    };
+                    if let Err(error) = driven {
                         tracing::warn!(event = "child.not_driven", run = %started.run_id, %error);
                         self.pause(ports, more).await;
                     }
@@ -131,6 +140,7 @@ impl Children {
     fn drive(
         &self,
         child: Snapshot,
+        entering: Entering,
         options: RunOptions,
     ) -> BoxFuture<'_, Result<(), RuntimeError>> {
         Box::pin(async move {
@@ -141,8 +151,8 @@ impl Children {
             let entry = ready(Ok(Entered::Run(state)));
             // The commit that started it requested its lease, at an instant of this process.
             let asked = child.run.as_ref().map(|run| run.started_at);
-            let run = self.0.enter_since(asked, &agent, options, entry).await;
-            run.map(drop)
+            let run = self.0.enter_since(entering, asked, &agent, options, entry);
+            run.await.map(drop)
         })
     }
 }

@@ -41,12 +41,13 @@ impl LocalRuntime {
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
         let agent = self.agent_of(&found)?;
+        let session = found.state.session_id.clone();
         let delivered_to = agent.clone();
         let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
         let entry = async move {
             let entered = entries.deliver(&delivered_to, found, &performer).await;
             entered.map(Entered::Run)
         };
-        self.enter(&agent, options, entry).await
+        self.enter(Some(session), &agent, options, entry).await
     }
 }

@@ -28,7 +28,7 @@ use crate::LocalRuntimeBuilder;
 use crate::children::Children;
 use crate::driver::Driver;
 use crate::lease::Holding;
-use crate::table::{Known, Report, Table};
+use crate::table::{Entering, Known, Report, Table};
 
 /// The name of this kind of host. Only hosts of the same kind take over its runs.
 pub(crate) const HOST: &str = "local";
@@ -184,6 +184,7 @@ impl LocalRuntime {
     /// Both happen in a separate task, so a caller that stops waiting loses no run.
     pub(crate) async fn enter<F>(
         &self,
+        session: Option<SessionId>,
         agent: &AnyAgent,
         options: RunOptions,
         entry: F,
@@ -191,12 +192,15 @@ impl LocalRuntime {
     where
         F: Future<Output = Result<Entered, EntryError>> + Send + 'static,
     {
-        self.enter_since(None, agent, options, entry).await
+        let entering = self.inner.table.enter(session)?;
+        self.enter_since(entering, None, agent, options, entry)
+            .await
     }
 
-    /// The same for a run whose lease was requested at an instant, or is requested by the entry.
+    /// The same with a permission, for a run whose lease was requested at an instant, or is requested by the entry.
     pub(crate) async fn enter_since<F>(
         &self,
+        entering: Entering,
         asked: Option<Timestamp>,
         agent: &AnyAgent,
         options: RunOptions,
@@ -207,7 +211,6 @@ impl LocalRuntime {
     {
         let host = tokio_here()?;
         self.ensure_recovery();
-        let entering = self.inner.table.enter()?;
         let inner = Arc::clone(&self.inner);
         let facts = AgentLimits::of(agent);
         let (tell, told) = oneshot::channel();
@@ -284,6 +287,7 @@ impl LocalRuntime {
     ) -> Result<StartedRun, RuntimeError> {
         let agent = self.agent_of(&found)?;
         let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
+        let session = found.state.session_id.clone();
         let mut request = ResumeRequest::new(found, mode);
         request.budget = budget;
         let request = request.complete(&agent);
@@ -291,7 +295,7 @@ impl LocalRuntime {
             let entered = entries.resume(request, &performer).await;
             entered.map(Entered::Run)
         };
-        self.enter(&agent, options, entry).await
+        self.enter(Some(session), &agent, options, entry).await
     }
 
     /// The agent of a session, if it is registered here.
@@ -427,8 +431,9 @@ impl Runtime for LocalRuntime {
         let (agent, mut request) = request.complete(&self.inner.ports)?;
         request.expires_after = request.expires_after.or(self.inner.expire_after);
         let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
+        let session = request.session_id.clone();
         let entry = async move { entries.send(request, &performer).await };
-        self.enter(&agent, options, entry).await
+        self.enter(session, &agent, options, entry).await
     }
 
     async fn resume_session(

@@ -348,11 +348,13 @@ impl LocalRuntime {
 
     pub(crate) async fn take_over(&self, found: Snapshot) -> Result<StartedRun, RuntimeError> {
         let agent = self.agent_of(&found)?;
+        let session = found.state.session_id.clone();
         let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
         let entry = async move {
             let entered = entries.recover(found, &performer).await;
             entered.map(Entered::Run)
         };
-        self.enter(&agent, RunOptions::default(), entry).await
+        let options = RunOptions::default();
+        self.enter(Some(session), &agent, options, entry).await
     }
 }

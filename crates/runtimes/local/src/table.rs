@@ -1,5 +1,6 @@
 //! The table of the runs that this process performs.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -85,6 +86,8 @@ struct Inner {
     closed: bool,
     /// The number of entries in progress, which may become runs.
     entering: usize,
+    /// The sessions of these entries, where they are known, with the number of entries of each.
+    entered: HashMap<SessionId, usize>,
     performed: HashMap<Key, Pending>,
     left: VecDeque<(Key, Report)>,
     counts: Counts,
@@ -98,31 +101,65 @@ pub(crate) struct Counts {
     pub(crate) busy: usize,
 }
 
+impl Inner {
+    fn enter(
+        &mut self,
+        table: &Arc<Table>,
+        session: Option<SessionId>,
+    ) -> Result<Entering, RuntimeError> {
+        if self.closed {
+            return Err(RuntimeError::ShuttingDown);
+        }
+        self.entering += 1;
+        if let Some(session) = &session {
+            *self.entered.entry(session.clone()).or_default() += 1;
+        }
+        Ok(Entering {
+            table: Arc::clone(table),
+            session,
+        })
+    }
+
+    fn known(&self, run: &StartedRun) -> Known {
+        let key = key(run);
+        if let Some(pending) = self.performed.get(&key) {
+            return Known::Performed(pending.clone());
+        }
+        let left = self.left.iter().find(|(left, _)| *left == key);
+        left.map_or(Known::Nothing, |(_, report)| Known::Left(report.clone()))
+    }
+}
+
 impl Table {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // No code under the lock can panic.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for permission to start a run.
-    pub(crate) fn enter(self: &Arc<Self>) -> Result<Entering, RuntimeError> {
+    /// Asks for permission to start a run, of this session where it is known.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        session: Option<SessionId>,
+    ) -> Result<Entering, RuntimeError> {
+        self.lock().enter(self, session)
+    }
+
+    /// Asks for permission to perform a run that this process has started. `None` while another task performs it, is
+    /// about to, or has left it: two would perform its effects at the same time.
+    pub(crate) fn enter_alone(
+        self: &Arc<Self>,
+        run: &StartedRun,
+    ) -> Result<Option<Entering>, RuntimeError> {
         let mut inner = self.lock();
-        if inner.closed {
-            return Err(RuntimeError::ShuttingDown);
-        }
-        inner.entering += 1;
-        Ok(Entering {
-            table: Arc::clone(self),
-        })
+        let is_free = matches!(inner.known(run), Known::Nothing)
+            && !inner.entered.contains_key(&run.session_id);
+        is_free
+            .then(|| inner.enter(self, Some(run.session_id.clone())))
+            .transpose()
     }
 
     pub(crate) fn known(&self, run: &StartedRun) -> Known {
-        let (inner, key) = (self.lock(), key(run));
-        if let Some(pending) = inner.performed.get(&key) {
-            return Known::Performed(pending.clone());
-        }
-        let left = inner.left.iter().find(|(left, _)| *left == key);
-        left.map_or(Known::Nothing, |(_, report)| Known::Left(report.clone()))
+        self.lock().known(run)
     }
 
     /// Returns a signal for drivers that fires when the process shuts down.
@@ -165,6 +202,7 @@ impl Table {
 #[derive(Debug)]
 pub(crate) struct Entering {
     table: Arc<Table>,
+    session: Option<SessionId>,
 }
 
 impl Entering {
@@ -188,7 +226,17 @@ impl Entering {
 
 impl Drop for Entering {
     fn drop(&mut self) {
-        self.table.lock().entering -= 1;
+        let mut inner = self.table.lock();
+        inner.entering -= 1;
+        if let Some(session) = self.session.take()
+            && let Entry::Occupied(mut entries) = inner.entered.entry(session)
+        {
+            *entries.get_mut() -= 1;
+            if *entries.get() == 0 {
+                entries.remove();
+            }
+        }
+        drop(inner);
         self.table.fewer.ring();
     }
 }

@@ -220,6 +220,7 @@ suite! { ($)
         a_call_is_reserved_with_its_longest_reply,
         tool_calls_beyond_the_budget_are_not_executed,
         a_budget_in_micro_dollars_needs_prices,
+        sub_agents_that_are_done_keep_no_account,
     }
     delegating {
         a_sub_agents_output_is_the_result,
@@ -248,6 +249,7 @@ suite! { ($)
     }
     companions {
         a_blocking_companion_answers_where_it_is_asked,
+        the_usage_of_a_companion_counts_for_all_above,
         a_non_blocking_companion_tells_when_it_is_done,
         a_companion_that_is_done_later_starts_no_run,
         companion_calls_of_one_reply_are_made_in_its_order,
@@ -261,6 +263,9 @@ suite! { ($)
         a_companion_at_work_is_ended,
         a_companion_that_waits_is_ended,
         a_stop_reaches_companions,
+        a_stop_of_a_session_at_rest_reaches_companions,
+        a_stop_of_a_session_at_rest_ends_companions_that_wait,
+        a_message_leaves_companions_at_work,
         a_companion_is_taken_back_with_its_call,
         companions_are_deleted_with_their_caller,
     }

@@ -25,6 +25,8 @@ struct Child {
     shown: usize,
     /// Whether something else than the text has changed since.
     changed: bool,
+    /// Whether what it says next belongs to another step than what it said last.
+    is_new_step: bool,
 }
 
 impl Child {
@@ -38,6 +40,9 @@ impl Child {
     /// Shows more text once it is worth it: the whole text is written each time, so the bytes stay within a small
     /// multiple of its length.
     fn say(&mut self, delta: &str, out: &mut Vec<UiChunk>) {
+        if std::mem::take(&mut self.is_new_step) && !self.data.text.is_empty() {
+            self.data.text.push_str("\n\n");
+        }
         let room = MAX_TEXT.saturating_sub(self.data.text.len());
         let fits = delta.char_indices().map(|(at, char)| at + char.len_utf8());
         let end = fits.take_while(|end| *end <= room).last().unwrap_or(0);
@@ -86,6 +91,7 @@ impl Children {
             },
             shown: 0,
             changed: true,
+            is_new_step: false,
         })
     }
 
@@ -234,6 +240,7 @@ impl StreamTransformer {
                 }
             }
             ChunkPayload::StepCommitted { .. } | ChunkPayload::RunPaused { .. } => {
+                self.children.of(chunk).is_new_step = true;
                 self.children.flush(out);
             }
             _ => {}

@@ -27,7 +27,7 @@ fn gated(id: &str) -> PendingCall {
     call
 }
 
-fn messages(parts: Value) -> Vec<IncomingMessage> {
+fn messages(parts: &Value) -> Vec<IncomingMessage> {
     let all = json!([
         { "id": "u1", "role": "user", "parts": [{ "type": "text", "text": "Go" }] },
         { "id": "msg-1", "role": "assistant", "parts": parts },
@@ -52,7 +52,7 @@ fn paid(id: &str) -> Value {
 fn answers_are_found_for_the_calls_that_wait() {
     let pending = [client("c1"), gated("c2")];
     let parts = json!([{ "type": "step-start" }, picked("c0"), { "type": "step-start" }, picked("c1"), paid("c2"), picked("c9")]);
-    let found = extract_resume_intent(&messages(parts), &pending).unwrap();
+    let found = extract_resume_intent(&messages(&parts), &pending).unwrap();
     let bound = |submission: Submission, call: &PendingCall| {
         submission.bound_to(call.digest.clone(), call.run_id.clone())
     };
@@ -85,7 +85,7 @@ fn answers_are_found_for_the_calls_that_wait() {
 fn other_forms_of_answers_are_read() {
     let failed = json!({ "type": "tool-pick", "toolCallId": "c1", "state": "output-error",
                          "input": {}, "errorText": "closed" });
-    let mut all = messages(json!([failed]));
+    let mut all = messages(&json!([failed]));
     let next = json!({ "id": "u2", "role": "user", "content": "And?" });
     all.push(serde_json::from_value(next).unwrap());
     let found = extract_resume_intent(&all, &[client("c1")]).unwrap();
@@ -96,7 +96,7 @@ fn other_forms_of_answers_are_read() {
     ));
     let preliminary = json!([{ "type": "tool-pick", "toolCallId": "c1", "state": "output-available",
                                "input": {}, "output": 1, "preliminary": true }]);
-    let found = extract_resume_intent(&messages(preliminary), &[client("c1")]).unwrap();
+    let found = extract_resume_intent(&messages(&preliminary), &[client("c1")]).unwrap();
     assert!(found.intents.is_empty() && found.rejected.is_empty());
 }
 
@@ -130,7 +130,7 @@ fn an_answer_that_does_not_fit_is_refused() {
         other_tool,
         undecided,
     ] {
-        let all = messages(json!([picked("c3"), part]));
+        let all = messages(&json!([picked("c3"), part]));
         let pending = [client("c1"), gated("c2"), client("c3")];
         let refused = extract_resume_intent(&all, &pending);
         assert!(refused.is_err(), "{part}: {refused:?}");
@@ -145,16 +145,16 @@ fn calls_of_sub_agents_are_known_by_their_session() {
     let mut child = client("c1");
     child.session_id = session("child");
     let theirs = || picked("child/c1");
-    let found = extract_resume_intent(&messages(json!([theirs()])), &[child.clone()]).unwrap();
+    let found = extract_resume_intent(&messages(&json!([theirs()])), &[child.clone()]).unwrap();
     assert_eq!(found.intents.len(), 1);
     assert_eq!(found.intents[0].tool_call_id(), &call("c1"));
     let of_root = client("c1");
-    let found = extract_resume_intent(&messages(json!([theirs()])), &[of_root]).unwrap();
+    let found = extract_resume_intent(&messages(&json!([theirs()])), &[of_root]).unwrap();
     assert!(found.intents.is_empty());
     // A call of the root's own with that id is another tool's.
     let own = json!({ "type": "dynamic-tool", "toolName": "subagent__helper", "toolCallId": "c1",
                       "state": "output-available", "input": {}, "output": 1, "providerExecuted": true });
-    let found = extract_resume_intent(&messages(json!([own])), &[child]).unwrap();
+    let found = extract_resume_intent(&messages(&json!([own])), &[child]).unwrap();
     assert!(found.intents.is_empty() && found.rejected.is_empty());
 }
 

@@ -1,5 +1,12 @@
 //! Tests of the crate from outside.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot continue fails"
+)]
+
 /// From stored messages to UI messages.
 mod converting;
 /// The answers in what a client sends back.

@@ -485,6 +485,7 @@ fn a_sub_agent_is_data_and_its_open_calls_are_calls() {
         of_child(10, start("c1", "pay")),
         of_child(11, end("c1", "pay")),
         of_child(12, end("k2", "pick")),
+        of_child(12, committed()),
         of_child(13, text("Helped.")),
         of_root(14, 1, ends),
         of_root(15, 1, end("c1", "subagent__helper")),
@@ -515,7 +516,7 @@ fn a_sub_agent_is_data_and_its_open_calls_are_calls() {
     assert_eq!(
         last["data"],
         json!({ "sessionId": "child", "agentType": "helper", "toolCallId": "c1", "status": "completed",
-                "text": "I am helping. Helped.", "tools": [
+                "text": "I am helping. \n\nHelped.", "tools": [
                     { "toolCallId": "k1", "toolName": "look", "state": "completed" },
                     { "toolCallId": "child/c1", "toolName": "pay", "state": "completed" },
                     { "toolCallId": "k2", "toolName": "pick", "state": "completed" },

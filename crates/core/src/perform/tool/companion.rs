@@ -231,7 +231,9 @@ impl Calling<'_> {
         };
         let run = ports.ids.run_id()?;
         let (session, blocking) = (delegation.session.clone(), agent.blocking);
-        let child = PersistentChild::new(&name, blocking, call.id.clone());
+        let mut child = PersistentChild::new(&name, blocking, call.id.clone());
+        let family = cx.view.context.family.as_deref();
+        child.above = family.map_or_else(Vec::new, |family| family.above(&at.agent_type));
         let beside = Beside {
             commit: plan_companion(&delegation, child, &run, cx.now),
             told: Some(self.child_started(&spawn.agent, &session)),

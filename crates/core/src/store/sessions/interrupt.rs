@@ -1,6 +1,7 @@
 //! The interrupt flag: a request to stop the running run.
 
 use super::{MAX_ATTEMPTS, Sessions};
+use crate::entries::waiting_run;
 use crate::id::{RunId, SessionId};
 use crate::session::{
     ChildMode, ChildStatus, OpenStep, RunStatus, SessionStatus, StopKind, StopRequest,
@@ -10,6 +11,24 @@ use crate::store::{Change, Commit, Field, Precondition, SessionKey, Snapshot, St
 
 fn is_in_progress(status: RunStatus) -> bool {
     !status.is_ended() || status.is_suspended()
+}
+
+/// What a stop is meant for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stoppable {
+    /// A running run.
+    Running,
+    /// A run in progress, or else those that still work for a session at rest.
+    Work,
+}
+
+impl Stoppable {
+    fn is(self, status: RunStatus) -> bool {
+        match self {
+            Self::Running => status == RunStatus::Running,
+            Self::Work => is_in_progress(status),
+        }
+    }
 }
 
 /// The children that are asked to stop.
@@ -27,7 +46,9 @@ pub(crate) struct WorkingChild {
     pub(crate) session: SessionId,
     /// Its run in progress.
     pub(crate) run: Option<RunId>,
-    /// The messages of its parent that wait for the next run.
+    /// The run that the messages of its parent wait for.
+    next: Option<RunId>,
+    /// These messages.
     inbox: Vec<String>,
     /// What the child is without those messages, if it does not run.
     rests: Option<Rests>,
@@ -94,6 +115,11 @@ fn drop_rows(
 }
 
 impl WorkingChild {
+    /// Its run in progress, or the one that its messages wait for.
+    fn work(&self) -> Option<RunId> {
+        self.run.clone().or_else(|| self.next.clone())
+    }
+
     /// As [`WorkingChild::stop`], in a commit that is refused if the run is another one now.
     pub(crate) fn stop_as_read(&self, commit: Commit, kind: StopKind, reason: &str) -> Commit {
         if self.is_stopped {
@@ -143,16 +169,16 @@ impl Sessions<'_> {
         session: &SessionId,
         reason: Option<String>,
     ) -> Result<bool, StoreError> {
-        let running = |status: RunStatus| status == RunStatus::Running;
         let asked = self
-            .request(session, StopKind::Interrupt, reason, running)
+            .request(session, StopKind::Interrupt, reason, Stoppable::Running)
             .await?;
         Ok(asked.is_some())
     }
 
-    /// Requests that the run in progress stop, and returns its id. Returns `None` if the last run has
-    /// ended; nothing is written then. The request is durable when this returns. The process that
-    /// performs the run obeys it. A suspended run is ended by whoever resumes the session next, or by a
+    /// Requests that the run in progress stop, with all that work for the session, and returns its id. If the last
+    /// run has ended, those that still work for the session are asked, and the run of one of them is returned.
+    /// Returns `None` if nobody works; nothing is written then. The request is durable when this returns. The
+    /// process that performs a run obeys it. A suspended run is ended by whoever resumes its session next, or by a
     /// sweeper.
     ///
     /// # Errors
@@ -163,38 +189,53 @@ impl Sessions<'_> {
         kind: StopKind,
         reason: Option<String>,
     ) -> Result<Option<RunId>, StoreError> {
-        self.request(session, kind, reason, is_in_progress).await
+        self.request(session, kind, reason, Stoppable::Work).await
     }
 
-    /// Requests that the last run stop, if its status allows it.
+    /// Requests that the last run stop, with those that work for the session.
     async fn request(
         &self,
         session: &SessionId,
         kind: StopKind,
         reason: Option<String>,
-        can_stop: impl Fn(RunStatus) -> bool,
+        what: Stoppable,
     ) -> Result<Option<RunId>, StoreError> {
         let mut attempts = 0;
         loop {
             attempts += 1;
             let found = self.snapshot(session).await?;
-            let Some(run) = found.run.clone().filter(|run| can_stop(run.status)) else {
+            // Without a run nobody was given anything to do.
+            let Some(last) = &found.run else {
                 return Ok(None);
             };
-            let as_read = Precondition::Run(run.id.clone(), vec![run.status]);
+            let own = what.is(last.status).then(|| last.id.clone());
+            if own.is_none() && what == Stoppable::Running {
+                return Ok(None);
+            }
+            let below = self.working_children(&found, Reach::All).await?;
+            let theirs = || below.iter().find_map(WorkingChild::work);
+            let Some(asked) = own.clone().or_else(theirs) else {
+                return Ok(None);
+            };
+            let as_read = Precondition::Run(last.id.clone(), vec![last.status]);
             let now = self.clock.now();
             let root = found.state.root().clone();
             let mut commit = Commit::new(root, now).when_in(session.clone(), as_read);
-            let mut stop = StopRequest::new(run.id.clone(), kind, now);
-            stop.reason.clone_from(&reason);
-            commit = commit.then_in(session.clone(), Change::Stop(stop));
-            for child in self.working_children(&found, Reach::All).await? {
+            if let Some(run) = own {
+                let mut stop = StopRequest::new(run, kind, now);
+                stop.reason.clone_from(&reason);
+                commit = commit.then_in(session.clone(), Change::Stop(stop));
+            }
+            for child in &below {
                 commit = child.stop(commit, kind, reason.as_ref());
             }
             match self.store.commit(commit).await {
-                // A stopped run starts no child. To one that began since the tree was read, the host that waits
-                // for it passes the stop on.
-                Ok(_) => return Ok(Some(run.id)),
+                Ok(_) => {
+                    // A stopped run gives nobody anything to do. What it gave since the tree was read is seen now.
+                    let key = found.state.key();
+                    self.stop_children(key, kind, reason, Reach::All).await?;
+                    return Ok(Some(asked));
+                }
                 // The run ended, or another began, just now: read again.
                 Err(StoreError::Refused { .. }) if attempts < MAX_ATTEMPTS => {}
                 // A child was deleted just now.
@@ -205,7 +246,7 @@ impl Sessions<'_> {
         }
     }
 
-    /// Requests that all runs stop that work for this one, at any depth, as far as nobody has.
+    /// Requests that the runs stop that work for this one, at any depth, as far as nobody has.
     ///
     /// # Errors
     /// When the store cannot be reached.
@@ -214,6 +255,7 @@ impl Sessions<'_> {
         session: SessionKey<'_>,
         kind: StopKind,
         reason: Option<String>,
+        reach: Reach,
     ) -> Result<(), StoreError> {
         let mut attempts = 0;
         loop {
@@ -221,7 +263,7 @@ impl Sessions<'_> {
             let Some(found) = self.store.load(session).await? else {
                 return Ok(());
             };
-            let below = self.working_children(&found, Reach::All).await?;
+            let below = self.working_children(&found, reach).await?;
             let fresh: Vec<_> = below
                 .into_iter()
                 .filter(|child| !child.is_stopped)
@@ -278,6 +320,7 @@ impl Sessions<'_> {
                     run: run.map(|run| run.id.clone()),
                     status: run.map(|run| run.status),
                     rests: Rests::of(&child),
+                    next: waiting_run(&child.inbox).cloned(),
                     inbox: child.inbox.iter().map(|row| row.id.clone()).collect(),
                 });
             }

@@ -12,8 +12,9 @@ use helix_agents_core::session::{
     Answer, AnswerKind, Approval, CallBinding, CallPhase, CallState, Checkpoint, CheckpointSource,
     ChildCall, ChildLocation, ChildMode, ChildStatus, ChildWait, EffectRecord, EffectState,
     InterruptContext, OpenCall, OpenStep, PendingCall, PersistentChild, ReplyUsage, RunRecord,
-    RunStatus, RunTrigger, SessionMode, SessionState, SessionStatus, StepStart, StopKind,
-    StopRequest, SubSessionRef, Submission, Suspended, TracingContext, TurnStart, WorkspaceRef,
+    RunStatus, RunTrigger, SessionAbove, SessionMode, SessionState, SessionStatus, StepStart,
+    StopKind, StopRequest, SubSessionRef, Submission, Suspended, TracingContext, TurnStart,
+    WorkspaceRef,
 };
 use helix_agents_core::step::{Correction, NextAction, StopCause};
 use helix_agents_core::store::{Header, InboxRow, Lease};
@@ -163,6 +164,11 @@ pub(super) fn sessions() -> Vec<SessionState> {
     let persistent = PersistentChild::new("editor", true, call_id("c3"));
     child.persistent = Some(Box::new(persistent));
     samples.push(child);
+    let mut below = bare(SessionStatus::Active);
+    let mut persistent = PersistentChild::new("scout", false, call_id("c4"));
+    persistent.above = vec![SessionAbove::new(session("s1"), "editor")];
+    below.persistent = Some(Box::new(persistent));
+    samples.push(below);
     samples
 }
 

@@ -9,11 +9,13 @@ use helix_agents_core::session::SessionStatus;
 use helix_agents_core::store::{Page, SessionKey, SessionQuery};
 use helix_agents_core::stream::{ChunkPayload, Sequence};
 use helix_agents_core::time::Timestamp;
-use helix_agents_core::tool::{Tool, ToolCx};
+use helix_agents_core::tool::{PersistentAgent, Tool, ToolBuilder, ToolCx};
 use helix_agents_core::{SessionId, ToolResult};
+use helix_agents_runtime_local::LocalRuntime;
 use helix_agents_testkit::{MockModel, MockReply, VirtualClock};
 use serde_json::{Value, json};
 
+use crate::failing_store::{HeldStart, failing_store};
 use crate::kit::{Gate, Place, session};
 
 fn agent(name: &str, replies: impl IntoIterator<Item = MockReply>) -> AgentBuilder {
@@ -114,10 +116,10 @@ async fn a_chain_of_twenty_agents_completes() {
     }
 }
 
-/// A caller with a child whose tool waits at a gate.
-fn gated_tree(gate: &Arc<Gate>) -> Agent {
+/// A tool that waits at a gate.
+fn waiting_tool(gate: &Arc<Gate>) -> ToolBuilder {
     let at = Arc::clone(gate);
-    let wait = Tool::raw(
+    Tool::raw(
         "wait",
         "Waits at a gate.",
         json!({ "type": "object" }),
@@ -130,7 +132,11 @@ fn gated_tree(gate: &Arc<Gate>) -> Agent {
             }
         },
     )
-    .idempotent();
+}
+
+/// A caller with a child whose tool waits at a gate.
+fn gated_tree(gate: &Arc<Gate>) -> Agent {
+    let wait = waiting_tool(gate).idempotent();
     let replies = [
         MockReply::calls([("h", "wait", json!({}))]),
         MockReply::text("Helped."),
@@ -214,5 +220,50 @@ fn a_tree_is_taken_over_from_a_process_that_is_gone() {
             let all = next.backend().store.list(&query).await.unwrap();
             assert_eq!(all.total, 2, "no child was started again");
         });
+    }
+}
+
+/// Two calls wait for one run of a companion. While one of them starts it, and does not know yet that it has, the other
+/// leaves it alone: two drivers of one process would perform its effects at the same time.
+///
+/// proves in part: PER-02, PER-03
+#[tokio::test(flavor = "multi_thread")]
+async fn two_calls_that_wait_for_a_companion_perform_it_once() {
+    for place in Place::all() {
+        let gate = Gate::new();
+        let work = waiting_tool(&gate);
+        let replies = [
+            MockReply::calls([("w", "wait", json!({}))]),
+            MockReply::text("Helped."),
+        ];
+        let helper = agent("helper", replies).tools(work).build().unwrap();
+        let begin = json!({ "agent": "helper", "name": "anna", "initialMessage": "Begin." });
+        let replies = [
+            MockReply::calls([
+                ("c1", "companion__spawnAgent", begin),
+                ("c2", "companion__waitForResult", json!({ "name": "anna" })),
+            ]),
+            MockReply::text("done"),
+        ];
+        let parent = agent("parent", replies)
+            .persistent_agents([PersistentAgent::blocking(&helper)])
+            .build()
+            .unwrap();
+        let (backend, failures) = failing_store(place.open().await);
+        let held = HeldStart::new();
+        *failures.held_start.lock().unwrap() = Some(Arc::clone(&held));
+        let runtime = LocalRuntime::builder(backend).build();
+        let turn = Turn::new("go").session(session("s"));
+        let run = runtime.execute(&parent, turn).await.unwrap();
+        tokio::select! {
+            () = gate.reached() => panic!("it is performed by another task than the one that starts it"),
+            // Who performs it looks at it fewer times before it reaches the gate.
+            () = held.looked_at(8) => {}
+        }
+        held.release();
+        gate.reached().await;
+        gate.open();
+        assert_eq!(run.output().await.unwrap(), "done");
+        assert_eq!(gate.entered(), 1);
     }
 }

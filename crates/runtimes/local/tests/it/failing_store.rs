@@ -16,6 +16,7 @@ use helix_agents_core::store::{
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use crate::kit::session;
 
@@ -32,6 +33,8 @@ pub(crate) struct Failures {
     pub(crate) renewals: AtomicUsize,
     /// Whether commits that settle a step panic.
     pub(crate) panics_on_steps: AtomicBool,
+    /// Where the acknowledgement of the start of a run waits that messages wait for.
+    pub(crate) held_start: Mutex<Option<Arc<HeldStart>>>,
     /// The responses of the next due-work queries in place of the real ones, last first.
     pub(crate) due: Mutex<Vec<FalseDue>>,
 }
@@ -42,6 +45,33 @@ pub(crate) enum FalseDue {
     Stale(SessionId, DueReason),
     Failure,
     Panic,
+}
+
+/// The start of a run that is durable, while whoever made it has no acknowledgement yet.
+#[derive(Debug)]
+pub(crate) struct HeldStart {
+    release: Semaphore,
+    session: Mutex<Option<SessionId>>,
+    looks: Semaphore,
+}
+
+impl HeldStart {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            release: Semaphore::new(0),
+            session: Mutex::default(),
+            looks: Semaphore::new(0),
+        })
+    }
+
+    /// Waits until the session was looked at this often since.
+    pub(crate) async fn looked_at(&self, times: u32) {
+        self.looks.acquire_many(times).await.unwrap().forget();
+    }
+
+    pub(crate) fn release(&self) {
+        self.release.add_permits(1);
+    }
 }
 
 #[derive(Debug)]
@@ -98,10 +128,28 @@ impl SessionStore for FailingStore {
                 return Err(refused(commit.root));
             }
         }
-        self.store.commit(commit).await
+        let starts = |(_, change): &&(SessionId, Change)| matches!(change, Change::StartRun(_));
+        let started = commit.changes.iter().find(starts);
+        let started = started.map(|(session, _)| session.clone());
+        let creates = |(_, change): &(SessionId, Change)| matches!(change, Change::Create(_));
+        let started = started.filter(|_| !commit.changes.iter().any(creates));
+        let held = self.failures.held_start.lock().unwrap().clone();
+        let held = held.zip(started.filter(|session| *session != commit.root));
+        let made = self.store.commit(commit).await;
+        if let Some((held, session)) = held.filter(|_| made.is_ok()) {
+            *held.session.lock().unwrap() = Some(session);
+            held.release.acquire().await.unwrap().forget();
+        }
+        made
     }
 
     async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>, StoreError> {
+        let held = self.failures.held_start.lock().unwrap().clone();
+        if let Some(held) = held
+            && held.session.lock().unwrap().as_ref() == Some(session.session)
+        {
+            held.looks.add_permits(1);
+        }
         self.store.load(session).await
     }
 

@@ -1,14 +1,14 @@
 //! The starts of sub-agents beside others who write.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use helix_agents_core::agent::Agent;
 use helix_agents_core::machine::Effect;
 use helix_agents_core::message::ResultStatus;
 use helix_agents_core::perform::{Attempt, Ports, perform};
 use helix_agents_core::session::StopKind;
-use helix_agents_core::store::{Change, Commit, SessionQuery};
+use helix_agents_core::store::{Change, Commit, SessionKey, SessionQuery, Sessions};
 use helix_agents_core::tool::{PersistentAgent, Tool};
 use serde_json::{Value, json};
 
@@ -77,7 +77,7 @@ async fn about_to_start(on: &Subject, store: FaultyStore, way: &str) -> (RunDriv
 /// proves in part: SUB-01, PER-02
 pub async fn two_attempts_at_a_child_start_one(on: &Subject) {
     for way in WAYS {
-        let other: Arc<std::sync::Mutex<Option<(Effect, Ports)>>> = Arc::default();
+        let other: Arc<Mutex<Option<(Effect, Ports)>>> = Arc::default();
         let theirs = Arc::clone(&other);
         let store = FaultyStore::new(on, move |commit| {
             let other = theirs.lock().unwrap().take();
@@ -146,6 +146,36 @@ pub async fn a_stop_beside_the_start_of_a_child_starts_none(on: &Subject) {
         assert_eq!(started(on).await, (1, 0), "{way}");
         let results = driver.results().await;
         assert_eq!(results[0].status, ResultStatus::NotExecuted, "{way}");
+        forget(on).await;
+    }
+}
+
+/// A child that begins between the look of a stop and its commit is asked to stop, too.
+///
+/// proves in part: SUB-05
+pub async fn a_child_that_begins_beside_a_stop_hears_of_it(on: &Subject) {
+    for way in WAYS {
+        let (driver, effect) =
+            about_to_start(on, FaultyStore::new(on, |_| CommitFate::Made), way).await;
+        let beginning = Mutex::new(Some((effect, driver.ports.clone())));
+        let store = FaultyStore::new(on, move |_| match beginning.lock().unwrap().take() {
+            None => CommitFate::Made,
+            Some((effect, ports)) => CommitFate::After(Box::pin(async move {
+                perform(&effect, Attempt::First, &ports).await.unwrap();
+            })),
+        });
+        let (root, clock) = (session_id(), on.clock.as_ref());
+        let sessions = Sessions::new(&store, clock);
+        let asked = sessions.request_stop(&root, StopKind::Interrupt, None);
+        let asked = asked.await;
+        assert_eq!(asked.unwrap(), Some(driver.state.run_id.clone()));
+        assert_eq!(started(on).await, (2, 1), "{way}");
+        let child = &on.store.extras(root.as_root()).await.unwrap().children[0];
+        let key = SessionKey::new(&root, &child.session_id);
+        let child = on.store.load(key).await.unwrap().unwrap();
+        assert!(child.inbox.is_empty(), "{way}: a message starts its run");
+        let run = child.run.as_ref().map(|run| &run.id);
+        assert_eq!(child.stop.as_ref().map(|stop| &stop.run_id), run, "{way}");
         forget(on).await;
     }
 }

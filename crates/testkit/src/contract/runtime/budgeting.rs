@@ -10,9 +10,11 @@ use helix_agents_core::runtime::{RunOptions, RuntimeError, StartedRun};
 use helix_agents_core::session::{RunRecord, RunStatus, SessionStatus};
 use helix_agents_core::step::StopCause;
 use helix_agents_core::stream::ChunkPayload;
+use helix_agents_core::tool::Tool;
 use helix_agents_core::usage::UsageRollup;
 
 use super::agents::{Log, agent, calling, noted, of_model};
+use super::delegating::{helper, tasks};
 use super::subject::session;
 use super::{MockReply, RuntimeSubject};
 use crate::MockModel;
@@ -260,4 +262,30 @@ pub async fn a_budget_in_micro_dollars_needs_prices(on: &RuntimeSubject) {
     on.keep(&agent);
     let refused = on.try_start(&agent, "go").await.unwrap_err();
     assert_eq!(refused.code(), ErrorCode::DefinitionInvalid);
+}
+
+/// Sub-agents that are done keep no account in the header of the root, also those with limits of their own. What they
+/// used stays counted in the tree.
+///
+/// proves in part: SUB-01
+pub async fn sub_agents_that_are_done_keep_no_account(on: &RuntimeSubject) {
+    let replies = ["One.", "Two.", "Three."].map(MockReply::text);
+    let child = helper("helper", replies).budget(Budgets::new().session(steps(5)));
+    let child = child.build().unwrap();
+    let replies = [
+        tasks([("c1", "subagent__helper"), ("c2", "subagent__helper")]),
+        tasks([("c3", "subagent__helper")]),
+        MockReply::text("done"),
+    ];
+    let agent = agent(replies)
+        .tools(Tool::sub_agent(&child))
+        .budget(Budgets::new().tree(steps(50)))
+        .build()
+        .unwrap();
+    let run = on.turn(&agent, "go").await;
+    assert_eq!(run.status, RunStatus::Completed);
+    let ledger = on.snapshot().await.budget.expect("the tree has limits");
+    let kept: Vec<_> = ledger.sessions.keys().cloned().collect();
+    assert_eq!(kept, [session()]);
+    assert_eq!(used(on, BudgetScope::Tree, BudgetUnit::Steps).await, 6);
 }

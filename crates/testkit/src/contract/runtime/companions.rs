@@ -7,12 +7,13 @@ use helix_agents_core::model::TokenUsage;
 use helix_agents_core::session::{
     ChildMode, ChildStatus, RunStatus, SubSessionRef, companion_address,
 };
-use helix_agents_core::tool::PersistentAgent;
+use helix_agents_core::store::{Page, SessionKey};
+use helix_agents_core::tool::{PersistentAgent, Tool};
 use helix_agents_core::usage::{UsageKind, UsageRollup};
 use serde_json::{Value, json};
 
 use super::agents::{Gate, agent, gated};
-use super::delegating::helper;
+use super::delegating::{helper, tasks};
 use super::subject::session;
 use super::{MockReply, RuntimeSubject};
 use crate::MockModel;
@@ -150,6 +151,61 @@ pub async fn a_blocking_companion_answers_where_it_is_asked(on: &RuntimeSubject)
     assert_eq!(parts.count(), 2);
     let used: UsageRollup = usage.iter().collect();
     assert_eq!((used.tokens.input, used.tokens.output), (18, 7));
+}
+
+/// What the companion of a companion uses counts for all above it, for each once, under the name of its own child.
+///
+/// proves: USG-01
+pub async fn the_usage_of_a_companion_counts_for_all_above(on: &RuntimeSubject) {
+    let deep = [MockReply::text("Deep.").with_usage(TokenUsage::new(100, 10))];
+    let deep = helper("deep", deep).build().unwrap();
+    let sub = [MockReply::text("Helped.").with_usage(TokenUsage::new(1000, 20))];
+    let sub = helper("sub", sub).build().unwrap();
+    let replies = [
+        spawn("a1", "deep", "carl").with_usage(TokenUsage::new(7, 5)),
+        tasks([("a2", "subagent__sub")]).with_usage(TokenUsage::new(0, 0)),
+        MockReply::text("Found.").with_usage(TokenUsage::new(11, 2)),
+    ];
+    let scout = helper("scout", replies)
+        .tools(Tool::sub_agent(&sub))
+        .persistent_agents([PersistentAgent::blocking(&deep)])
+        .build()
+        .unwrap();
+    let replies = [
+        spawn("c1", "scout", "anna").with_usage(TokenUsage::new(1, 1)),
+        MockReply::text("done").with_usage(TokenUsage::new(2, 2)),
+    ];
+    let agent = agent(replies)
+        .persistent_agents([PersistentAgent::blocking(&scout)])
+        .build()
+        .unwrap();
+    let run = on.turn(&agent, "go").await;
+    assert_eq!(run.status, RunStatus::Completed);
+    let entries = on.usage().await;
+    let used: UsageRollup = entries.iter().collect();
+    assert_eq!((used.tokens.input, used.tokens.output), (1121, 40));
+    let names = entries.iter().filter_map(|entry| match &entry.kind {
+        UsageKind::Subagent { name, .. } => Some(name.as_str()),
+        _ => None,
+    });
+    assert!(names.clone().all(|name| name == "scout"), "{entries:#?}");
+    assert_eq!(
+        names.count(),
+        5,
+        "two of its own calls, one each below, and an empty one"
+    );
+    let scout = on.companion("anna").await.session_id;
+    let root = session();
+    let key = SessionKey::new(&root, &scout);
+    let entries = on
+        .backend()
+        .store
+        .usage(key, Page::ALL)
+        .await
+        .unwrap()
+        .items;
+    let used: UsageRollup = entries.iter().collect();
+    assert_eq!((used.tokens.input, used.tokens.output), (1118, 37));
 }
 
 /// A non-blocking companion works beside its caller, and a hidden message tells that it is done, at the next step.

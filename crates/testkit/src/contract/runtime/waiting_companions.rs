@@ -2,16 +2,17 @@
 
 use helix_agents_core::SessionId;
 use helix_agents_core::agent::Agent;
-use helix_agents_core::entries::ResumeMode;
+use helix_agents_core::entries::{DoubleTexting, ResumeMode};
+use helix_agents_core::runtime::{RuntimeExt, Turn};
 use helix_agents_core::session::{ChildStatus, RunStatus, StopKind, SubmissionOutcome};
 use helix_agents_core::store::{Lookup, Page, SessionKey, Sessions};
 use helix_agents_core::stream::StreamStatus;
-use helix_agents_core::tool::PersistentAgent;
+use helix_agents_core::tool::{PersistentAgent, Tool};
 use serde_json::json;
 
 use super::agents::{Gate, agent, browser, gated};
 use super::companions::{ask, message, spawn, worker};
-use super::delegating::helper;
+use super::delegating::{helper, tasks};
 use super::subject::session;
 use super::{MockReply, RuntimeSubject};
 
@@ -216,6 +217,103 @@ pub async fn a_stop_reaches_companions(on: &RuntimeSubject) {
     assert_eq!(run.status, RunStatus::Interrupted);
     let link = on.companion("anna").await;
     on.comes_to(&link.session_id, RunStatus::Interrupted).await;
+}
+
+/// A stop of a session whose turn is over reaches the companions that still work for it, at any depth.
+///
+/// proves: SUB-05
+pub async fn a_stop_of_a_session_at_rest_reaches_companions(on: &RuntimeSubject) {
+    let (work, below) = (Gate::default(), Gate::default());
+    let deep = worker("deep", &below, &["Never."]);
+    let replies = [
+        spawn("w0", "deep", "carl"),
+        MockReply::calls([("w1", "work", json!({}))]),
+        MockReply::text("Never."),
+    ];
+    let scout = helper("scout", replies)
+        .tools(gated("work", &work))
+        .persistent_agents([PersistentAgent::non_blocking(&deep)])
+        .build()
+        .unwrap();
+    let replies = [spawn("c1", "scout", "anna"), MockReply::text("done")];
+    let agent = agent(replies)
+        .persistent_agents([PersistentAgent::non_blocking(&scout)])
+        .build()
+        .unwrap();
+    let run = on.turn(&agent, "go").await;
+    assert_eq!(run.status, RunStatus::Completed);
+    work.reached(1).await;
+    below.reached(1).await;
+    let link = on.companion("anna").await;
+    let deeper = on.children(&link.session_id).await[0].session_id.clone();
+    let at_work = on.child(&link.session_id).await.run.unwrap();
+    let root = session();
+    let sessions = Sessions::new(on.backend().store.as_ref(), on.clock.as_ref());
+    let flagged = sessions.set_interrupt_flag(&root, None).await.unwrap();
+    assert!(!flagged, "the flag is for a running run");
+    let asked = on.runtime.interrupt(&root).await.unwrap();
+    assert_eq!(asked, Some(at_work.id), "the run that was asked");
+    on.comes_to(&link.session_id, RunStatus::Interrupted).await;
+    on.comes_to(&deeper, RunStatus::Interrupted).await;
+    let lines = on.transcript_lines().await;
+    let notice = "hidden: The agent named anna was stopped before it was done.";
+    assert_eq!(lines.last().map(String::as_str), Some(notice));
+    assert_eq!(on.runs().await.len(), 1, "the session rests");
+    let asked = on.runtime.interrupt(&root).await.unwrap();
+    assert_eq!(asked, None, "nobody works any more");
+}
+
+/// A stop of a session whose turn is over ends the companions that wait for somebody.
+///
+/// proves in part: SUB-05
+pub async fn a_stop_of_a_session_at_rest_ends_companions_that_wait(on: &RuntimeSubject) {
+    let replies = [spawn("c1", "scout", "anna"), MockReply::text("done")];
+    let agent = agent(replies)
+        .persistent_agents([PersistentAgent::non_blocking(&asking("scout"))])
+        .build()
+        .unwrap();
+    on.turn(&agent, "go").await;
+    let link = on.companion("anna").await;
+    on.comes_to(&link.session_id, RunStatus::SuspendedClientTool)
+        .await;
+    let asked = on.runtime.abort(&session()).await.unwrap();
+    assert!(asked.is_some(), "a companion waits");
+    on.comes_to(&link.session_id, RunStatus::Failed).await;
+    assert!(on.pending().await.is_empty());
+}
+
+/// A message to a session interrupts its turn and the sub-agent for which that waits. A companion for which nobody
+/// waits works on.
+///
+/// proves in part: SUB-05, PER-03
+pub async fn a_message_leaves_companions_at_work(on: &RuntimeSubject) {
+    let (work, help) = (Gate::default(), Gate::default());
+    let scout = worker("scout", &work, &["It is there."]);
+    let one = worker("helper", &help, &["Never."]);
+    let replies = [
+        spawn("c1", "scout", "anna"),
+        tasks([("c2", "subagent__helper")]),
+        MockReply::text("instead"),
+    ];
+    let agent = agent(replies)
+        .tools(Tool::sub_agent(&one))
+        .persistent_agents([PersistentAgent::non_blocking(&scout)])
+        .build()
+        .unwrap();
+    let run = on.start(&agent, "go").await;
+    work.reached(1).await;
+    help.reached(1).await;
+    let turn = Turn::new("Never mind.").double_texting(DoubleTexting::Interrupt);
+    let sent = on.runtime.send(&agent, session(), turn).await.unwrap();
+    assert_eq!(on.ended(&run).await.status, RunStatus::Interrupted);
+    assert_eq!(sent.output().await.unwrap(), "instead");
+    let link = on.companion("anna").await;
+    work.open();
+    on.comes_to(&link.session_id, RunStatus::Completed).await;
+    let all = on.children(&session()).await;
+    let helper = all.iter().find(|child| child.name.is_none()).unwrap();
+    on.comes_to(&helper.session_id, RunStatus::Interrupted)
+        .await;
 }
 
 /// A session that goes back to before a companion was started stops it and knows it no longer: its name is free.

@@ -162,6 +162,13 @@ impl ScheduleContext {
         stored.map_err(|error| format!("the store cannot be read: {error}"))
     }
 
+    /// Whether a run is one of the root. A stop of a root at rest asks those that work for it, whose runs may never
+    /// begin, or be taken back.
+    pub(super) fn is_of_root(&self, run: &RunId) -> bool {
+        let stored = self.stored();
+        stored.is_ok_and(|stored| stored.runs.iter().any(|record| record.id == *run))
+    }
+
     /// A session under the root that works or was asked to stop, also one that the root does not know any more.
     pub(super) fn left_behind(&self) -> Result<Option<Snapshot>, String> {
         let store = &self.durable.store;

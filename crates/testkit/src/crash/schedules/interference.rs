@@ -76,7 +76,9 @@ async fn stop(context: &ScheduleContext) {
         match asked {
             Ok(None) | Err(StoreError::NotFound { .. }) => {}
             Ok(Some(run)) => {
-                ledger.stops.push((run, kind));
+                if context.is_of_root(&run) {
+                    ledger.stops.push((run, kind));
+                }
                 ledger.stop = WriteOutcome::Yes;
                 return;
             }

@@ -272,7 +272,9 @@ async fn stop(context: &ScheduleContext, kind: StopKind) {
     match asked {
         Ok(None) => {}
         Ok(Some(run)) => {
-            ledger.stops.push((run, kind));
+            if context.is_of_root(&run) {
+                ledger.stops.push((run, kind));
+            }
             ledger.stop = WriteOutcome::Yes;
         }
         Err(error) => {

@@ -352,7 +352,9 @@ impl Request {
         let asked = sessions.request_stop(&self.context.world.session, kind, None);
         match asked.await {
             Ok(Some(run)) => {
-                self.context.ledger().stops.push((run, kind));
+                if self.context.is_of_root(&run) {
+                    self.context.ledger().stops.push((run, kind));
+                }
                 Ok(())
             }
             Ok(None) | Err(StoreError::NotFound { .. } | StoreError::Unavailable { .. }) => Ok(()),
