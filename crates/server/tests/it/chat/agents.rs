@@ -215,6 +215,7 @@ impl Desk {
             .recovery(false)
             .clock(clock.clone())
             .ids(Arc::new(Ids(process.to_owned(), SequentialIds::new())))
+            .holder(format!("{process}holder"))
             .auto_continue(auto_continue);
         let (clerk, boss, poet) = agents(&outside, &seen);
         let runtime = runtime.agent(clerk).agent(boss).agent(poet).build();

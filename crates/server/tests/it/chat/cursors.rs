@@ -1,10 +1,14 @@
 //! Where a stream goes on: the headers of a client that has a part of a bubble.
 
+use std::time::Duration;
+
+use helix_agents_core::SessionId;
+use helix_agents_core::memory::MemoryStore;
 use serde_json::json;
 
 use super::agents::Desk;
-use super::page::{Page, user};
-use super::reading::{Bubble, Frame, whole};
+use super::page::{Page, body, user};
+use super::reading::{Bubble, Frame, essence, whole};
 
 const HEADERS: [&str; 3] = ["last-event-id", "x-resume-from-sequence", "x-resume-at"];
 
@@ -79,7 +83,7 @@ async fn a_client_names_the_message_that_it_continues_and_no_other() {
         .ask_with(
             "POST",
             "/chat",
-            Some(super::page::body(&[user("u0", "pay")])),
+            Some(body(&[user("u0", "pay")])),
             &[("x-existing-message-id", "mine")],
         )
         .await;
@@ -235,15 +239,13 @@ fn kinds_told(bubble: &Bubble) -> Vec<&str> {
 #[tokio::test]
 async fn a_discarded_attempt_is_told_to_those_who_saw_it() {
     let desk = Desk::new();
-    let mut live = desk
-        .open(super::page::body(&[user("u0", "slow hiccup")]))
-        .await;
+    let mut live = desk.open(body(&[user("u0", "slow hiccup")])).await;
     desk.place.outside.reached().await;
     desk.tick();
     live.until("and f").await;
     desk.place.outside.open();
     live.until("step-discarded").await;
-    desk.clock.advance(std::time::Duration::from_secs(5));
+    desk.clock.advance(Duration::from_secs(5));
     desk.place.outside.open();
     let frames = live.end().await;
     let bubble = Bubble::of(&frames);
@@ -262,8 +264,51 @@ async fn a_discarded_attempt_is_told_to_those_who_saw_it() {
     assert_eq!(later.text(), "Once and for all.");
     assert!(later.told("stream-resync").is_empty());
     let snapshot = desk.snapshot().await;
-    assert_eq!(
-        super::reading::essence(&snapshot["messages"][1]),
-        super::reading::essence(&later.message)
+    assert_eq!(essence(&snapshot["messages"][1]), essence(&later.message));
+}
+
+/// A run that another process takes over begins its reply again: who saw the first one is told, once.
+///
+/// proves: CHT-12
+#[tokio::test]
+async fn a_take_over_is_told_to_those_who_saw_what_was_lost() {
+    let store = MemoryStore::new();
+    let first = Desk::with(store.clone(), "a", |server| server);
+    let mut live = first.open(body(&[user("u0", "slow")])).await;
+    first.place.outside.reached().await;
+    first.tick();
+    live.until("one").await;
+    let second = Desk::with(store, "b", |server| server);
+    second.clock.advance(Duration::from_secs(60));
+    second.place.outside.open();
+    let session = SessionId::new("s").unwrap();
+    second
+        .place
+        .runtime
+        .recover_session(&session)
+        .await
+        .unwrap();
+    second.place.settled("s").await;
+    let frames = live.end().await;
+    let kinds = kinds(&frames);
+    for kind in ["data-stream-resync", "data-executor-superseded"] {
+        assert_eq!(
+            kinds.iter().filter(|one| **one == kind).count(),
+            1,
+            "{kinds:?}"
+        );
+    }
+    let bubble = Bubble::of(&frames);
+    assert!(
+        bubble.text().ends_with("one two three four five six"),
+        "{}",
+        bubble.text()
     );
+    // The client that is told reads the message again, and has each word once.
+    let later = Bubble::of(&whole(&second.place.get("/chat/s/stream").await));
+    assert_eq!(later.text(), "one two three four five six");
+    assert!(later.told("stream-resync").is_empty());
+    let snapshot = second.snapshot().await;
+    assert_eq!(essence(&snapshot["messages"][1]), essence(&later.message));
+    first.place.outside.open();
 }

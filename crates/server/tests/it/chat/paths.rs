@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::agents::Desk;
 use super::page::{Page, body, paid, user};
-use super::reading::{Bubble, essence, whole};
+use super::reading::{Bubble, call_of, essence, text_of, whole};
 use crate::interleaved_store::InterleavedStore;
 
 /// proves: CHT-01
@@ -181,7 +181,7 @@ async fn a_message_over_pending_calls_abandons_them() {
     let snapshot = desk.snapshot().await;
     let abandoned = &snapshot["messages"][1];
     for call in ["q1", "p1"] {
-        let part = super::reading::call_of(abandoned, call);
+        let part = call_of(abandoned, call);
         assert_eq!(part["state"], "output-error", "{part}");
         let text = part["errorText"].as_str().unwrap();
         assert!(text.starts_with("Not executed"), "{text}");
@@ -202,17 +202,14 @@ async fn answers_that_come_with_a_new_message_are_kept() {
     assert_eq!(bubble.text(), "turn 2");
     let snapshot = desk.snapshot().await;
     let abandoned = &snapshot["messages"][1];
-    assert_eq!(super::reading::call_of(abandoned, "q1")["output"], "red");
-    assert_eq!(
-        super::reading::call_of(abandoned, "p1")["state"],
-        "output-error"
-    );
+    assert_eq!(call_of(abandoned, "q1")["output"], "red");
+    assert_eq!(call_of(abandoned, "p1")["state"], "output-error");
     assert_eq!(paid(&desk.place), 0);
 }
 
 fn last_text(snapshot: &serde_json::Value) -> String {
     let messages = snapshot["messages"].as_array().unwrap();
-    super::reading::text_of(messages.last().unwrap())
+    text_of(messages.last().unwrap())
 }
 
 /// proves: CHT-05
@@ -352,10 +349,7 @@ async fn the_same_answers_replay_what_followed() {
         assert_eq!(again.text(), "First. Second. 5 cents, red");
         assert_eq!(again.finish.as_deref(), Some("stop"));
     }
-    assert_eq!(
-        super::reading::text_of(&after_second),
-        "First. Second. 5 cents, red"
-    );
+    assert_eq!(text_of(&after_second), "First. Second. 5 cents, red");
     assert_eq!((paid(&desk.place), desk.seen.calls()), (1, 3));
 }
 
