@@ -16,9 +16,12 @@ use crate::error::{Error, ErrorCode, ErrorRecord};
 use crate::id::{RunId, SessionId};
 use crate::message::Message;
 use crate::session::{RunRecord, RunStatus, WaitingCall};
-use crate::store::{Page, StoreError};
+use crate::store::{Lookup, Page, StoreError};
 use crate::stream::Sequence;
 use crate::usage::UsageRollup;
+
+/// How many messages are read at once to find the last reply.
+const LOOK_BACK: usize = 8;
 
 /// A run and where to look at it from. Dropping it stops nothing.
 ///
@@ -142,16 +145,35 @@ impl<Out> Handle<Out> {
             .about(Some(&self.run.session_id), Some(&self.run.run_id))
     }
 
-    async fn last_text(&self) -> Result<Option<String>, StoreError> {
+    /// The text of the last reply of the run's turn. Notices may stand behind it, and later turns have replies of their
+    /// own.
+    async fn last_text(&self, run: &RunRecord) -> Result<Option<String>, StoreError> {
         let store = &self.runtime.backend().store;
         let session = self.run.key();
-        let total = store.messages(session, Page::first(0)).await?.total;
-        let page = Page::new(total.saturating_sub(1), 1);
-        let last = store.messages(session, page).await?.items.pop();
-        Ok(match last {
-            Some(Message::Assistant(message)) => message.content(),
-            _ => None,
-        })
+        let Some(found) = store.load(session).await? else {
+            return Ok(None);
+        };
+        let mut end = found.message_count;
+        if found.run.as_ref().is_some_and(|last| last.turn > run.turn) {
+            let runs = store.runs(session, Lookup::Page(Page::ALL)).await?.items;
+            let mut later = runs.into_iter().filter(|other| other.turn > run.turn);
+            let start = later.find_map(|later| later.turn_start);
+            end = start.map_or(end, |start| start.messages.min(end));
+        }
+        while end > 0 {
+            let from = end.saturating_sub(LOOK_BACK);
+            let page = Page::new(from, end - from);
+            let read = store.messages(session, page).await?.items;
+            let reply = read.into_iter().rev().find_map(|message| match message {
+                Message::Assistant(reply) => Some(reply),
+                _ => None,
+            });
+            if let Some(reply) = reply {
+                return Ok(reply.content());
+            }
+            end = from;
+        }
+        Ok(None)
     }
 }
 
@@ -188,9 +210,13 @@ impl<Out: DeserializeOwned> Handle<Out> {
         let record = self.ended().await?;
         match record.status {
             RunStatus::Completed => {
+                let text = match record.output {
+                    Some(_) => None,
+                    None => self.last_text(&record).await?,
+                };
                 let output = match record.output {
                     Some(output) => output,
-                    None => self.last_text().await?.map_or(Value::Null, Value::String),
+                    None => text.map_or(Value::Null, Value::String),
                 };
                 let typed = typed(output).map_err(|source| RuntimeError::OutputShape {
                     run: self.run.run_id.clone(),

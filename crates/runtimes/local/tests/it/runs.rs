@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use helix_agents_core::entries::ExecuteRequest;
+use helix_agents_core::message::UserMessage;
 use helix_agents_core::runtime::{
     Handle, Outcome, RunOptions, RunReader, Runtime, RuntimeExt, Turn,
 };
 use helix_agents_core::session::RunStatus;
-use helix_agents_core::store::Sessions;
+use helix_agents_core::store::{Change, Commit, Sessions};
 use helix_agents_core::stream::{ChunkPayload, Sequence, StreamItem, StreamStatus};
 use helix_agents_core::{Agent, ErrorCode};
 use helix_agents_runtime_local::{LocalRuntime, blocking};
+use helix_agents_testkit::MockModel;
 
 use crate::kit::{Gate, Place, Slow, Sum, counter, desk, desk_with, model, runs, session, waiting};
 
@@ -36,6 +38,30 @@ async fn a_turn_ends_with_the_last_text() {
             .load(handle.session_id().as_root())
             .await;
         assert_eq!(snapshot.unwrap().unwrap().lease, None, "released");
+    }
+}
+
+/// A handle gives the text of its own turn, whatever was written to the session since.
+#[tokio::test]
+async fn a_handle_gives_the_text_of_its_own_turn() {
+    for place in Place::all() {
+        let runtime = place.runtime().await;
+        let model = MockModel::new().says("One.").says("Two.").says("Three.");
+        let agent = Agent::builder("talker").model(model).build().unwrap();
+        let first = runtime.execute(&agent, "1").await.unwrap();
+        assert_eq!(first.output().await.unwrap(), "One.");
+        let id = first.session_id().clone();
+        let second = runtime.send(&agent, &id, "2").await.unwrap();
+        assert_eq!(second.output().await.unwrap(), "Two.");
+        let third = runtime.send(&agent, &id, "3").await.unwrap();
+        assert_eq!(third.output().await.unwrap(), "Three.");
+        // What the model is told after its turn is no reply.
+        let notice = UserMessage::hidden("An agent has completed.");
+        let commit = Commit::new(id.clone(), runtime.clock().now()).then(Change::Notice(notice));
+        runtime.backend().store.commit(commit).await.unwrap();
+        for (handle, text) in [(first, "One."), (second, "Two."), (third, "Three.")] {
+            assert_eq!(handle.output().await.unwrap(), text);
+        }
     }
 }
 
