@@ -90,7 +90,8 @@ pub(crate) struct ChatSubmitBody {
     /// `client-tool-result` or `approval-response`.
     kind: String,
     tool_call_id: String,
-    #[schema(value_type = Option<Object>)]
+    /// Any JSON, including `null`. At most 1 MB.
+    #[schema(value_type = Value, required = false)]
     result: Option<Value>,
     error: Option<String>,
     approval_id: Option<String>,

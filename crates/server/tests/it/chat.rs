@@ -25,5 +25,7 @@ mod pages;
 mod paths;
 /// Random chat bodies.
 mod random;
+/// Every route of a chat.
+mod routes;
 /// A message is the same however a client came by it.
 mod same;
