@@ -306,6 +306,11 @@ impl Request {
         let outcome = match submitted {
             Ok(submitted) => submitted.outcome,
             Err(error) if is_temporary(&error) => return Ok(()),
+            // A sub-agent that is started again may use the ids of the first, and then asks something else.
+            Err(EntryError::Answer(error)) if self.is_asked(&call)? => {
+                return Err(error.to_string());
+            }
+            Err(EntryError::Answer(_)) => return Ok(()),
             Err(error) => return Err(error.to_string()),
         };
         match outcome {
@@ -317,6 +322,17 @@ impl Request {
             SubmissionOutcome::AlreadyCompleted | SubmissionOutcome::UnknownToolCall => Ok(()),
             other => Err(format!("an answer was {other:?}")),
         }
+    }
+
+    /// Whether exactly this is asked, so that an answer to it fits.
+    fn is_asked(&self, call: &PendingCall) -> Result<bool, String> {
+        let binding = |call: &PendingCall| {
+            let (session, run) = (call.session_id.clone(), call.run_id.clone());
+            let (id, approval) = (call.tool_call_id.clone(), call.approval_id.clone());
+            (session, run, id, approval, call.digest.clone())
+        };
+        let asked = self.context.open_questions()?;
+        Ok(asked.iter().any(|now| binding(now) == binding(call)))
     }
 
     /// Notes that an answer was accepted. Of different answers to a call only one is.
