@@ -9,6 +9,8 @@
 
 /// From stored messages to UI messages.
 mod converting;
+/// Stored messages, whole and in pages.
+mod history;
 /// The answers in what a client sends back.
 mod intents;
 /// Chunks that are made for tests, and the rules of the strictest client.
