@@ -72,9 +72,12 @@ pub(crate) fn session(browser: &mut Browser) -> String {
     session.as_str().unwrap().to_owned()
 }
 
-/// Returns everything that the conversation shows.
+/// Returns everything that the conversation shows, also what is scrolled out of sight and therefore not laid out.
 pub(crate) fn conversation(browser: &mut Browser) -> String {
-    let text = format!("document.querySelector('{}').innerText", named("messages"));
+    let text = format!(
+        "document.querySelector('{}').textContent",
+        named("messages")
+    );
     browser.value(&text).as_str().unwrap().to_owned()
 }
 
@@ -118,7 +121,7 @@ async fn a_chat_survives_a_refresh_and_is_answered_in_the_page() {
     folder
         .helix(&["submit", &session, call, "--approve"])
         .ends(0);
-    browser.until("document.body.innerText.match(/result of the refund/g)?.length === 2");
+    browser.until("document.body.textContent.match(/result of the refund/g)?.length === 2");
 
     // The same session continues, and messages are shown as text, whatever they look like.
     send_message(&mut browser, "<img src=x onerror=alert(1)>");

@@ -185,12 +185,13 @@ impl World {
     /// Asks the latest run to stop.
     pub(super) async fn asks_to_stop(&self, kind: StopKind) -> Result<Option<RunId>, StoreError> {
         let sessions = Sessions::new(self.backend.store.as_ref(), self.clock.as_ref());
-        let asked = sessions.request_stop(&self.session, kind, None).await?;
+        // Read before: who asks from inside of a tool does nothing after it but wait for the stop.
         let runs = self
             .backend
             .store
             .runs(self.session.as_root(), Lookup::Page(Page::ALL));
         let runs = runs.await?.items;
+        let asked = sessions.request_stop(&self.session, kind, None).await?;
         let is_own = |asked: &&RunId| runs.iter().any(|run| run.id == **asked);
         if let Some(run) = asked.as_ref().filter(is_own) {
             let accepted = self.people.accepted.lock();
