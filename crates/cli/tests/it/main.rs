@@ -19,8 +19,11 @@ mod browser;
 mod builtin_tools;
 /// A run in a separate process, during a call.
 mod busy;
-/// The built-in demo agents.
+/// Many chats with many readers.
+mod chat_readers;
+/// Context limits of agents in a file.
 mod contexts;
+/// The built-in demo agents.
 mod demo;
 /// Pseudorandom numbers with a seed.
 mod dice;

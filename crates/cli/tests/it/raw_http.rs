@@ -11,12 +11,23 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// Sends a request.
-async fn send(to: SocketAddr, token: &str, head: &str, body: &str) -> TcpStream {
+pub(crate) async fn send(to: SocketAddr, token: &str, head: &str, body: &str) -> TcpStream {
+    send_with(to, token, head, "", body).await
+}
+
+/// Sends a request with more headers, each with its line end.
+pub(crate) async fn send_with(
+    to: SocketAddr,
+    token: &str,
+    head: &str,
+    headers: &str,
+    body: &str,
+) -> TcpStream {
     let mut stream = TcpStream::connect(to).await.unwrap();
     let length = body.len();
     let request = format!(
         "{head} HTTP/1.0\r\nhost: {to}\r\nauthorization: Bearer {token}\r\n\
-         content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+         content-type: application/json\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
     stream
