@@ -4,7 +4,7 @@
 mod abort;
 mod lean;
 mod reply;
-mod server;
+pub(crate) mod server;
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -121,7 +121,7 @@ fn expect_all(pieces: usize) -> Outcome<()> {
     Err(format!("{pieces} pieces instead of {DELTAS}").into())
 }
 
-fn raw_client() -> Outcome<reqwest::Client> {
+pub(crate) fn raw_client() -> Outcome<reqwest::Client> {
     // The first choice counts; ours is the same.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Ok(reqwest::Client::builder().tcp_nodelay(true).build()?)

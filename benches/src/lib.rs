@@ -21,6 +21,7 @@ mod awake;
 mod bare;
 mod branch;
 mod bytes;
+mod chat;
 mod children;
 mod client_loop;
 mod clients;
@@ -53,7 +54,7 @@ use sqlite::Outcome;
 
 type Group = (&'static str, fn(&mut Report));
 
-const GROUPS: [Group; 21] = [
+const GROUPS: [Group; 22] = [
     ("state", state::run),
     ("prompt", prompt::run),
     ("sqlite", sqlite::run),
@@ -75,10 +76,11 @@ const GROUPS: [Group; 21] = [
     ("deltas", http::deltas),
     ("sessions-http", http::sessions),
     ("cold", http::cold),
+    ("chat", chat::run),
 ];
 
 /// The groups whose figures have targets.
-const TABLE: [&str; 7] = [
+const TABLE: [&str; 8] = [
     "http",
     "durable",
     "bytes",
@@ -86,6 +88,7 @@ const TABLE: [&str; 7] = [
     "sessions-http",
     "idle",
     "cold",
+    "chat",
 ];
 
 /// The program `benches`.

@@ -12,7 +12,7 @@ const BLOCK: usize = 16 << 10;
 
 /// The way in which a reply is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Writes {
+pub(crate) enum Writes {
     /// Each event is an HTTP chunk of its own with a write of its own, as a provider sends it.
     Events,
     /// As many events as fit are one HTTP chunk with one write.
@@ -20,7 +20,7 @@ pub(super) enum Writes {
 }
 
 /// Serves this reply to every request.
-pub(super) fn serve(events: &[Vec<u8>], writes: Writes) -> Result<SocketAddr> {
+pub(crate) fn serve(events: &[Vec<u8>], writes: Writes) -> Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     let chunks = Arc::new(chunks(events, writes));
@@ -70,7 +70,7 @@ fn answer_all(mut connection: TcpStream, chunks: &[Vec<u8>]) -> Result<()> {
 
 /// Answers one request with these events, leaves the reply open, and returns when the client closes the
 /// connection.
-pub(super) fn answer_until_closed(listener: &TcpListener, events: &[Vec<u8>]) -> Result<()> {
+pub(crate) fn answer_until_closed(listener: &TcpListener, events: &[Vec<u8>]) -> Result<()> {
     let (mut connection, _) = listener.accept()?;
     connection.set_nodelay(true)?;
     receive(&mut connection, &mut Vec::new())?;
