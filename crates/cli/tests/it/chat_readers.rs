@@ -50,21 +50,21 @@ impl Load {
     }
 
     /// The text of a step; no word occurs twice.
-    fn step(self, step: usize) -> String {
+    fn step(step: usize) -> String {
         (0..WORDS)
             .map(|word| format!("s{step:02}w{word:02} "))
             .collect()
     }
 
     fn text(self) -> String {
-        let steps: String = (0..self.steps).map(|step| self.step(step)).collect();
+        let steps: String = (0..self.steps).map(|step| Self::step(step)).collect();
         steps + LAST
     }
 
     fn folder(self) -> Folder {
         let step = |step| {
             json!({
-                "text": self.step(step), "chunk_chars": 7, "delay_ms": self.delay_ms,
+                "text": Self::step(step), "chunk_chars": 7, "delay_ms": self.delay_ms,
                 "tool_calls": [ { "name": "clock" } ],
             })
         };

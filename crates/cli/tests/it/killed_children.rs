@@ -108,6 +108,8 @@ async fn a_companion_goes_on_after_a_kill() {
         assert_eq!(is_suspended, before == "suspended", "{rests}");
         let asked = asked(&served, agent).await;
         let child = asked["sessionId"].as_str().unwrap().to_owned();
+        // The call can be answered a little before the run of its session has ended.
+        comes_to(&served, &child, "paused").await;
         let shown = folder.helix(&["sessions", "show", agent]).ends(0).out;
         let line = format!("└─ cashier {child} suspended, named till by call c1");
         assert!(shown.contains(&line), "{shown}");
@@ -121,7 +123,7 @@ async fn a_companion_goes_on_after_a_kill() {
         let (status, taken) = served.ask("/submit-tool-result", Some(answer), ALICE).await;
         assert_eq!((status, &taken["status"]), (200, &json!("accepted")));
         for session in [child.as_str(), agent] {
-            completes(&served, session).await;
+            comes_to(&served, session, "completed").await;
         }
         let (_, told) = served
             .ask(&format!("/sessions/{agent}/messages"), None, ALICE)
@@ -151,16 +153,16 @@ async fn asked(served: &Served, session: &str) -> Value {
     }
 }
 
-/// Waits until the last run of a session has completed.
-async fn completes(served: &Served, session: &str) {
+/// Waits until a session has this status.
+async fn comes_to(served: &Served, session: &str, status: &str) {
     loop {
         let (_, now) = served
             .ask(&format!("/status?sessionId={session}"), None, ALICE)
             .await;
         match now["status"].as_str() {
-            Some("completed") => return,
+            Some(reached) if reached == status => return,
             Some("active" | "paused") => tokio::task::yield_now().await,
-            _ => panic!("{session} does not complete: {now}"),
+            _ => panic!("{session} does not come to {status}: {now}"),
         }
     }
 }
