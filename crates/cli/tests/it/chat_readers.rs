@@ -57,7 +57,7 @@ impl Load {
     }
 
     fn text(self) -> String {
-        let steps: String = (0..self.steps).map(|step| Self::step(step)).collect();
+        let steps: String = (0..self.steps).map(Self::step).collect();
         steps + LAST
     }
 
