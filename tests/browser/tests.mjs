@@ -221,7 +221,7 @@ const studio = {
       check(wide <= 320, `scenario:${scenario} is ${wide} px wide`);
     }
     await t.screenshot('narrow');
-    await t.page.emulateMedia({ colorScheme: 'dark' });
+    await t.page.emulateMedia({ colorScheme: 'dark', reducedMotion: 'reduce' });
     await t.screenshot('narrow-dark');
   },
 };

@@ -67,6 +67,8 @@ export function useConversation(id: string, agentType: string | undefined, snaps
         sending.current = null;
         setSendError(null);
         setExists(true);
+        // A new session is listed at once.
+        void queries.invalidateQueries({ queryKey: ["sessions"] });
       }
       return answer;
     };
