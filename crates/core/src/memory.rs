@@ -2,7 +2,9 @@
 //! form of each contract.
 
 mod due;
+mod log;
 mod notifiers;
+mod outbox;
 mod query;
 mod record;
 mod state_log;
@@ -29,9 +31,12 @@ use crate::usage::UsageEntry;
 
 use due::DueIndex;
 use notifiers::Notifiers;
+use outbox::Entries;
 use record::Record;
 use state_log::StateLog;
 use streams::{EndedTurns, Log};
+
+pub use log::MemoryLog;
 
 /// Sessions and streams in memory. Clones are the same store.
 ///
@@ -79,6 +84,8 @@ struct Inner {
     floor: Fence,
     /// The number of streams that were ever created.
     begun: u64,
+    /// What commits leave for streams elsewhere, if streams are there.
+    outbox: Option<Entries>,
 }
 
 impl MemoryStore {
@@ -151,6 +158,7 @@ impl Inner {
         record::check(&self.sessions, &plan.rows)?;
 
         // From here on nothing fails: the commit is made.
+        let left = self.leave(&root, &plan, &headers);
         self.floor = self.floor.max(plan.floor.unwrap_or_default());
         for (session, row) in std::mem::take(&mut plan.rows) {
             if row == crate::store::Row::DeleteAll {
@@ -176,7 +184,10 @@ impl Inner {
                 }
             }
         }
-        let sequence = self.say(&root, &mut plan, now);
+        let sequence = match left {
+            Some(number) => number,
+            None => self.say(&root, &mut plan, now),
+        };
         Ok(plan.receipt(&headers, sequence))
     }
 

@@ -6,9 +6,11 @@
 mod info;
 mod limits;
 mod manager;
+mod outbox;
 mod payload;
 mod pieces;
 mod reader;
+mod relayed;
 mod replay;
 mod retention;
 mod rewind;
@@ -28,12 +30,14 @@ pub use limits::StreamLimits;
 #[doc(hidden)]
 pub use manager::DeltaSource;
 pub use manager::{StreamError, StreamManager, StreamWriter};
+pub use outbox::{DeltaGate, Outbox, OutboxEntry, RelayLeftovers, StreamLog};
 pub use payload::ChunkPayload;
 pub(crate) use pieces::split;
 pub(crate) use reader::ReadOutcome;
 // Read through `RuntimeExt::chunks` and `Handle::chunks`; the server and the command line read item by item.
 #[doc(hidden)]
 pub use reader::{StreamItem, StreamReader};
+pub use relayed::Relayed;
 pub use retention::{DELTA_WINDOW, Retention};
 pub use rewind::StreamRewind;
 

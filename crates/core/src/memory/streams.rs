@@ -50,7 +50,7 @@ impl Log {
     }
 
     /// Removes the deltas up to a sequence that the messages hold, too.
-    fn condense(&mut self, up_to: Sequence) {
+    pub(super) fn condense(&mut self, up_to: Sequence) {
         let up_to = up_to.min(self.last);
         self.chunks.retain(|Kept { stored, .. }| {
             stored.sequence > up_to || !stored.chunk.payload.is_in_messages()
@@ -87,6 +87,38 @@ impl Log {
             let stored = StoredChunk::new(self.last, chunk);
             self.chunks.push(Kept { stored, is_delta });
         }
+    }
+
+    /// Removes the deltas of a session after a sequence, and appends the notice of it.
+    pub(super) fn discard(&mut self, session: &SessionId, after: Sequence, say: Chunk) {
+        self.chunks.retain(|kept| {
+            let is_own = kept.stored.chunk.base.session_id == *session;
+            !kept.is_delta || !is_own || kept.stored.sequence <= after
+        });
+        self.append(vec![say], false);
+    }
+
+    pub(super) fn read(&self, after: Sequence, limit: usize) -> Vec<StoredChunk> {
+        let rest = self.chunks.iter().skip(self.after(after)).take(limit);
+        rest.map(|kept| kept.stored.clone()).collect()
+    }
+
+    pub(super) fn info(&self) -> StreamInfo {
+        StreamInfo {
+            incarnation: self.incarnation,
+            status: self.status,
+            last: self.last,
+            trimmed: self.trimmed,
+            condensed: self.condensed,
+        }
+    }
+
+    /// Removes the chunks up to a sequence.
+    pub(super) fn trim(&mut self, up_to: Sequence) {
+        let up_to = up_to.min(self.last);
+        let keep = self.after(up_to);
+        self.chunks.drain(..keep);
+        self.trimmed = self.trimmed.max(up_to);
     }
 
     /// Returns the index of the first chunk after a sequence.
@@ -155,11 +187,7 @@ impl StreamManager for MemoryStore {
         say: Chunk,
     ) -> Result<Sequence, StreamError> {
         self.write_stream(writer, |log| {
-            log.chunks.retain(|kept| {
-                let is_own = kept.stored.chunk.base.session_id == writer.session;
-                !kept.is_delta || !is_own || kept.stored.sequence <= after
-            });
-            log.append(vec![say], false);
+            log.discard(&writer.session, after, say);
             log.last
         })
     }
@@ -171,23 +199,13 @@ impl StreamManager for MemoryStore {
         limit: usize,
     ) -> Result<Vec<StoredChunk>, StreamError> {
         let inner = self.lock();
-        let Some(log) = inner.streams.get(root) else {
-            return Ok(Vec::new());
-        };
-        let rest = log.chunks.iter().skip(log.after(after)).take(limit);
-        Ok(rest.map(|kept| kept.stored.clone()).collect())
+        let log = inner.streams.get(root);
+        Ok(log.map_or_else(Vec::new, |log| log.read(after, limit)))
     }
 
     async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError> {
         let inner = self.lock();
-        let log = inner.streams.get(root);
-        Ok(log.map(|log| StreamInfo {
-            incarnation: log.incarnation,
-            status: log.status,
-            last: log.last,
-            trimmed: log.trimmed,
-            condensed: log.condensed,
-        }))
+        Ok(inner.streams.get(root).map(Log::info))
     }
 
     async fn changed(
@@ -210,12 +228,7 @@ impl StreamManager for MemoryStore {
     }
 
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
-        self.change_stream(root, |log| {
-            let up_to = up_to.min(log.last);
-            let keep = log.after(up_to);
-            log.chunks.drain(..keep);
-            log.trimmed = log.trimmed.max(up_to);
-        })
+        self.change_stream(root, |log| log.trim(up_to))
     }
 }
 

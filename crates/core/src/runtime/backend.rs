@@ -10,7 +10,7 @@ use crate::memory::MemoryStore;
 use crate::meter::Meter;
 use crate::session::RunRecord;
 use crate::store::{CheckWritable, Lookup, SessionKey, SessionStore, StoreError, WatchStops};
-use crate::stream::{Retention, StreamManager};
+use crate::stream::{Outbox, RelayLeftovers, Relayed, Retention, StreamLog, StreamManager};
 
 /// Where sessions and streams are. Every store of ours turns into one.
 ///
@@ -31,6 +31,8 @@ pub struct Backend {
     pub stops: Arc<dyn WatchStops>,
     /// Removes the deltas of past turns; `None` when the store cannot.
     pub retention: Option<Arc<dyn Retention>>,
+    /// Relays what other processes left in the outbox; `None` when the streams are the store's own.
+    pub leftovers: Option<Arc<dyn RelayLeftovers>>,
     /// The port that checks whether the store can be written, for stores that have one.
     pub writable: Option<Arc<dyn CheckWritable>>,
     /// Receives the measurements of runs, where somebody takes them.
@@ -53,9 +55,29 @@ impl Backend {
             streams: Arc::clone(&store) as Arc<dyn StreamManager>,
             stops: store,
             retention: None,
+            leftovers: None,
             writable: None,
             meter: None,
             holder: None,
+        }
+    }
+
+    /// Keeps the streams in another place than the store, whose outbox this is ([`Relayed`]). What removes the
+    /// deltas of past turns is said anew, because that is the business of the streams.
+    #[must_use]
+    pub fn streaming_to(
+        self,
+        outbox: impl Outbox + 'static,
+        log: impl StreamLog + 'static,
+    ) -> Self {
+        let relayed = Relayed::new(self.store, Arc::new(outbox), Arc::new(log));
+        let relayed = Arc::new(relayed);
+        Self {
+            store: Arc::clone(&relayed) as Arc<dyn SessionStore>,
+            streams: Arc::clone(&relayed) as Arc<dyn StreamManager>,
+            leftovers: Some(relayed),
+            retention: None,
+            ..self
         }
     }
 

@@ -10,14 +10,14 @@ use super::{
     PendingStatus, Precondition, SessionReceipt,
 };
 use crate::budget::BudgetLedger;
-use crate::id::{CallId, RunId, StepId};
+use crate::id::{CallId, RunId};
 use crate::message::UserMessage;
 use crate::session::{
     PendingKind, RunRecord, RunStatus, SessionState, SessionStatus, StopKind, StopRequest,
 };
 use crate::shared_str::SharedStr;
 use crate::stored::Stored;
-use crate::stream::{DeltaSource, StreamError, StreamWriter};
+use crate::stream::{StreamError, StreamWriter};
 use crate::time::Timestamp;
 
 /// A session without its content: messages, state, open step and pending inputs are stored in rows.
@@ -209,7 +209,7 @@ impl Header {
                 step,
                 index,
                 attempt,
-            } => self.is_unfinished(step, *index, *attempt),
+            } => self.mark.is_unfinished(step, *index, *attempt),
         }
     }
 
@@ -225,38 +225,13 @@ impl Header {
             && self.mark.attempt_at(effect.n) == effect.attempt
     }
 
-    /// Whether a call of the open step has no result and this attempt is its current one.
-    fn is_unfinished(&self, step: &StepId, index: u32, attempt: u32) -> bool {
-        let call = self.mark.call(step, index);
-        call.is_some_and(|(standing, at)| standing.is_unfinished() && at == attempt)
-    }
-
     /// Checks that a writer of deltas may still write: its run was not taken over, its effect is
     /// not committed, and no later attempt has begun.
     ///
     /// # Errors
     /// [`StreamError::Superseded`] and [`StreamError::Overtaken`].
     pub(crate) fn admit(&self, writer: &StreamWriter) -> Result<(), StreamError> {
-        let session = || writer.session.clone();
-        if self.fence != writer.fence {
-            return Err(StreamError::Superseded { session: session() });
-        }
-        let is_open = match &writer.by {
-            None => true,
-            Some(DeltaSource::Effect { n, attempt }) => {
-                self.mark.effect < *n && self.mark.attempt_at(*n) == *attempt
-            }
-            Some(DeltaSource::Call {
-                step,
-                index,
-                attempt,
-            }) => self.is_unfinished(step, *index, *attempt),
-        };
-        if is_open {
-            Ok(())
-        } else {
-            Err(StreamError::Overtaken { session: session() })
-        }
+        self.mark.admit(self.fence, writer)
     }
 
     /// Returns the status of a pending call.

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::Fence;
 use crate::error::ErrorRecord;
 use crate::id::StepId;
 use crate::machine::{CallRef, CallStatus, Calls};
 use crate::session::{OpenCall, OpenStep};
-use crate::stream::Sequence;
+use crate::stream::{DeltaSource, Sequence, StreamError, StreamWriter};
 use crate::time::Timestamp;
 
 /// The progress of a run's effects, as the header keeps it.
@@ -173,6 +174,36 @@ impl EffectMark {
         let open = self.open.as_ref().filter(|open| open.id == *step)?;
         let call = open.calls.get(index)?;
         Some((call.standing, open.attempt_at(index)))
+    }
+
+    /// Whether a call of the open step has no result and this attempt is its current one.
+    pub(super) fn is_unfinished(&self, step: &StepId, index: u32, attempt: u32) -> bool {
+        let call = self.call(step, index);
+        call.is_some_and(|(standing, at)| standing.is_unfinished() && at == attempt)
+    }
+
+    /// Checks whether a writer of deltas may write to a session with this fence.
+    pub(crate) fn admit(&self, fence: Fence, writer: &StreamWriter) -> Result<(), StreamError> {
+        let session = || writer.session.clone();
+        if fence != writer.fence {
+            return Err(StreamError::Superseded { session: session() });
+        }
+        let is_open = match &writer.by {
+            None => true,
+            Some(DeltaSource::Effect { n, attempt }) => {
+                self.effect < *n && self.attempt_at(*n) == *attempt
+            }
+            Some(DeltaSource::Call {
+                step,
+                index,
+                attempt,
+            }) => self.is_unfinished(step, *index, *attempt),
+        };
+        if is_open {
+            Ok(())
+        } else {
+            Err(StreamError::Overtaken { session: session() })
+        }
     }
 
     /// Whether a call of the open step waits for a child that was suspended.

@@ -47,6 +47,13 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether a session is deleted, even if it is created again.
+    #[must_use]
+    pub fn deletes(&self, session: &SessionId) -> bool {
+        let mut rows = self.rows.iter();
+        rows.any(|(of, row)| of == session && *row == Row::DeleteAll)
+    }
+
     /// Returns the receipt once everything is written. `unchanged` are the headers that were only read.
     #[must_use]
     pub fn receipt(&self, unchanged: &Headers, sequence: Sequence) -> Receipt {

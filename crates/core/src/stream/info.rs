@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Sequence, StreamStatus};
 
 /// Distinguishes the streams that have ever had the same name.
@@ -10,7 +12,10 @@ use super::{Sequence, StreamStatus};
 /// stream, whose sequences begin at 1 again. A store assigns the incarnation when a stream begins,
 /// and never assigns the same one to another stream of that name. A sequence is meaningful only
 /// together with the incarnation in which it was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
 pub struct Incarnation(pub u64);
 
 impl fmt::Display for Incarnation {

@@ -1,5 +1,7 @@
 //! The removal of chunks from the end of a stream.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Sequence, StoredChunk};
 use crate::id::SessionId;
 
@@ -7,12 +9,14 @@ use crate::id::SessionId;
 ///
 /// A commit carries it. No sequence is used again: the chunks of the commit, and all later ones, have numbers
 /// after the last one that was ever assigned.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct StreamRewind {
     /// The last sequence to keep.
     pub to: Sequence,
     /// The session whose chunks are removed; `None` removes those of all sessions of the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
 }
 

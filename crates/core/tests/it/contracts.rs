@@ -24,6 +24,33 @@ mod clocked_store {
     helix_agents_testkit::clock_contract!(fresh);
 }
 
+/// A store whose streams are elsewhere.
+mod relayed {
+    use helix_agents_core::memory::{MemoryLog, MemoryStore};
+    use helix_agents_core::runtime::Backend;
+    use helix_agents_testkit::contract::Subject;
+
+    pub(crate) fn backend() -> Backend {
+        let store = MemoryStore::new().with_outbox();
+        Backend::from(store.clone()).streaming_to(store, MemoryLog::new())
+    }
+
+    async fn fresh() -> Subject {
+        let Backend {
+            store,
+            streams,
+            stops,
+            ..
+        } = backend();
+        Subject::of_ports(store, streams, stops)
+            .streaming_elsewhere()
+            .not_durable()
+    }
+
+    helix_agents_testkit::store_contract!(fresh);
+    helix_agents_testkit::stream_contract!(fresh);
+}
+
 mod stream {
     use helix_agents_core::memory::MemoryStore;
 

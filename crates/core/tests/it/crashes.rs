@@ -6,6 +6,8 @@ mod bad_hosts;
 mod interleavings;
 /// Every order of the store calls of two executors, a submitter and a stopper.
 mod orders;
+/// Streams in another place than the store.
+mod relayed;
 /// A host whose engine delivers every effect twice.
 mod repeating;
 /// Two processes that do anything at any time.

@@ -85,6 +85,11 @@ fn stored_records_of_every_version_can_be_read() {
     pin([messages::writes()]);
     pin(messages::usage());
     pin(chunks::chunks());
+    let entries = records::outbox_entries();
+    pin(entries
+        .iter()
+        .flat_map(|entry| entry.gates.values().flatten().cloned()));
+    pin(entries);
     pin(machine::states());
     pin(machine::events());
     pin(machine::effects());

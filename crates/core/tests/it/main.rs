@@ -45,6 +45,8 @@ mod machine;
 mod plans;
 /// The reader of a changing stream.
 mod readers;
+/// Streams in another place than the store.
+mod relayed;
 /// Histories in the format of a provider.
 mod renderings;
 /// From a model's events to a reply.

@@ -12,6 +12,8 @@ use crate::{LocalRuntime, SweepReport};
 
 /// The maximum number of sessions that one sweep removes.
 const REMOVALS: usize = 256;
+/// The maximum number of outboxes that one sweep relays.
+const ROOTS: usize = 64;
 /// The interval between two removals of deltas.
 const DELTAS_EVERY: Duration = Duration::from_secs(60);
 /// The maximum number of turns whose deltas are removed at once.
@@ -47,8 +49,19 @@ impl LocalRuntime {
                 None => break,
             }
         }
+        self.relay_leftovers().await;
         self.condense_old_turns().await;
         Ok(())
+    }
+
+    /// Relays what processes that ended left in the outbox of the store.
+    async fn relay_leftovers(&self) {
+        let Some(leftovers) = &self.inner.backend.leftovers else {
+            return;
+        };
+        if let Err(error) = leftovers.relay_leftovers(ROOTS).await {
+            tracing::error!(event = "sweep.not_relayed", %error);
+        }
     }
 
     /// Removes the deltas of past turns if the interval has passed.

@@ -40,6 +40,8 @@ pub struct Subject {
     pub stops: Arc<dyn WatchStops>,
     /// The clock of the cases.
     pub clock: Arc<VirtualClock>,
+    /// Whether others may see a commit a little before its chunks.
+    pub(super) streams_follow: bool,
     pub(super) runner: Runner,
     pub(super) durability: Durability,
     elsewhere: Option<Arc<Subject>>,
@@ -59,6 +61,7 @@ impl Subject {
             streams,
             stops,
             clock: Self::fresh_clock(),
+            streams_follow: false,
             runner: Runner::default(),
             durability: Durability::default(),
             elsewhere: None,
@@ -91,6 +94,17 @@ impl Subject {
         elsewhere.clock = Arc::clone(&self.clock);
         elsewhere.runner = self.runner.clone();
         self.elsewhere = Some(Arc::new(elsewhere));
+        self
+    }
+
+    /// Declares that the streams are in another place than the sessions, so that others may see a commit a little
+    /// before its chunks. The writer sees both.
+    #[must_use]
+    pub fn streaming_elsewhere(mut self) -> Self {
+        if let Some(elsewhere) = &mut self.elsewhere {
+            *elsewhere = Arc::new(Self::clone(elsewhere).streaming_elsewhere());
+        }
+        self.streams_follow = true;
         self
     }
 

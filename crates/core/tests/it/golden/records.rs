@@ -18,7 +18,7 @@ use helix_agents_core::session::{
 };
 use helix_agents_core::step::{Correction, NextAction, StopCause};
 use helix_agents_core::store::{Header, InboxRow, Lease};
-use helix_agents_core::stream::Sequence;
+use helix_agents_core::stream::{OutboxEntry, Sequence};
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::{ApprovalId, CheckpointId, RunId, SessionId, StepId, StreamId, UserId};
 use serde_json::{Value, json};
@@ -173,6 +173,22 @@ pub(super) fn sessions() -> Vec<SessionState> {
 }
 
 /// The content of a session is stored in rows, so it is empty in a header.
+pub(super) fn outbox_entries() -> Vec<OutboxEntry> {
+    let mark = json!({ "effect": 2, "begun": { "effect": 3, "attempt": 1, "by": "x" } });
+    let samples = json!([
+        {
+            "incarnation": 4,
+            "ends": true,
+            "rewind": { "to": 7, "session": session("s2") },
+            "chunks": super::chunks::chunks().into_iter().take(2).collect::<Vec<_>>(),
+            "status": "ended",
+            "gates": { "s1": { "fence": 3, "mark": mark }, "s2": null },
+        },
+        { "incarnation": 1, "gates": { "s1": { "fence": 0 } } },
+    ]);
+    serde_json::from_value(samples).unwrap()
+}
+
 pub(super) fn headers() -> Vec<Header> {
     let mut session = full_session();
     session.custom_state = Arc::new(json!({}));

@@ -1,0 +1,270 @@
+//! A store whose streams are stored elsewhere.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::{
+    Chunk, Outbox, RelayLeftovers, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits,
+    StreamLog, StreamManager, StreamWriter,
+};
+use crate::id::{CallId, CheckpointId, RunId, SessionId};
+use crate::message::Message;
+use crate::session::{Checkpoint, PendingCall, RunRecord, SessionState};
+use crate::store::{
+    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Lookup, Page, Paged, PendingQuery, Receipt,
+    SessionExtras, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
+};
+use crate::time::Timestamp;
+use crate::usage::UsageEntry;
+
+/// How many entries of an outbox are relayed at once.
+const ENTRIES: usize = 64;
+
+/// A store of sessions with an outbox, and the streams of its sessions in another place.
+///
+/// A commit leaves its chunks in the outbox, as a part of the commit, and then they are relayed to the stream. Where that
+/// fails, or the process ends before, they stay in the outbox. Every commit and every delta of the root relays them
+/// first, whichever process makes it, and [`RelayLeftovers`] does so for roots that nobody writes to. So a stream has each
+/// chunk once, in the order of the commits, and no delta before a chunk of an earlier commit of its run.
+#[derive(Debug, Clone)]
+pub struct Relayed {
+    store: Arc<dyn SessionStore>,
+    outbox: Arc<dyn Outbox>,
+    log: Arc<dyn StreamLog>,
+    /// The roots whose outboxes this process could not relay.
+    behind: Arc<Mutex<HashSet<SessionId>>>,
+}
+
+impl Relayed {
+    /// Stores sessions in `store`, whose outbox this is, and streams in `log`.
+    #[must_use]
+    pub fn new(
+        store: Arc<dyn SessionStore>,
+        outbox: Arc<dyn Outbox>,
+        log: Arc<dyn StreamLog>,
+    ) -> Self {
+        Self {
+            store,
+            outbox,
+            log,
+            behind: Arc::default(),
+        }
+    }
+
+    /// Relays what is in the outbox of a root.
+    async fn relay(&self, root: &SessionId) -> Result<(), StreamError> {
+        let mut after = 0;
+        loop {
+            let entries = self.outbox.entries(root, after, ENTRIES).await?;
+            let Some((last, _)) = entries.last() else {
+                break;
+            };
+            after = *last;
+            self.log.relay(root, &entries).await?;
+            self.outbox.relayed(root, after).await?;
+            if entries.len() < ENTRIES {
+                break;
+            }
+        }
+        self.behind().remove(root);
+        Ok(())
+    }
+
+    /// Relays what this process could not relay before, so that it reads its own commits.
+    async fn catch_up(&self, root: &SessionId) -> Result<(), StreamError> {
+        let is_behind = self.behind().contains(root);
+        if is_behind {
+            self.relay(root).await
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Relays an entry, and returns the end of the stream right after it.
+    async fn deliver(&self, root: &SessionId, number: u64) -> Result<Sequence, StreamError> {
+        self.relay(root).await?;
+        let position = self.log.position(root, number).await?;
+        Ok(position.unwrap_or(Sequence::START))
+    }
+
+    fn behind(&self) -> MutexGuard<'_, HashSet<SessionId>> {
+        self.behind.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+impl SessionStore for Relayed {
+    /// The receipt has the position of the commit in the stream, or the start of the stream while that cannot be
+    /// reached: the commit is made, and what it says is relayed later.
+    async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError> {
+        let root = commit.root.clone();
+        let mut receipt = self.store.commit(commit).await?;
+        let number = receipt.sequence;
+        let position = if number.is_start() {
+            let info = self.log.info(&root).await;
+            info.map(|info| info.map_or(Sequence::START, |info| info.last))
+        } else {
+            self.deliver(&root, number.0).await
+        };
+        receipt.sequence = position.unwrap_or_else(|error| {
+            tracing::warn!(event = "outbox.not_relayed", session = %root, %error);
+            self.behind().insert(root);
+            Sequence::START
+        });
+        Ok(receipt)
+    }
+
+    async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>, StoreError> {
+        self.store.load(session).await
+    }
+
+    async fn messages(
+        &self,
+        session: SessionKey<'_>,
+        page: Page,
+    ) -> Result<Paged<Message>, StoreError> {
+        self.store.messages(session, page).await
+    }
+
+    async fn state_at(
+        &self,
+        session: SessionKey<'_>,
+        version: u64,
+    ) -> Result<Arc<Value>, StoreError> {
+        self.store.state_at(session, version).await
+    }
+
+    async fn runs(
+        &self,
+        session: SessionKey<'_>,
+        which: Lookup<RunId>,
+    ) -> Result<Paged<RunRecord>, StoreError> {
+        self.store.runs(session, which).await
+    }
+
+    async fn checkpoints(
+        &self,
+        session: SessionKey<'_>,
+        which: Lookup<CheckpointId>,
+    ) -> Result<Paged<Checkpoint>, StoreError> {
+        self.store.checkpoints(session, which).await
+    }
+
+    async fn answered(
+        &self,
+        session: SessionKey<'_>,
+        which: Lookup<CallId>,
+    ) -> Result<Paged<AnsweredCall>, StoreError> {
+        self.store.answered(session, which).await
+    }
+
+    async fn extras(&self, session: SessionKey<'_>) -> Result<SessionExtras, StoreError> {
+        self.store.extras(session).await
+    }
+
+    async fn usage(
+        &self,
+        session: SessionKey<'_>,
+        page: Page,
+    ) -> Result<Paged<UsageEntry>, StoreError> {
+        self.store.usage(session, page).await
+    }
+
+    async fn root_of(&self, session: &SessionId) -> Result<Option<SessionId>, StoreError> {
+        self.store.root_of(session).await
+    }
+
+    async fn find(&self, session: &SessionId) -> Result<Option<Snapshot>, StoreError> {
+        self.store.find(session).await
+    }
+
+    async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>, StoreError> {
+        self.store.list(query).await
+    }
+
+    async fn pending(&self, query: &PendingQuery) -> Result<Paged<PendingCall>, StoreError> {
+        self.store.pending(query).await
+    }
+
+    async fn due(&self, query: &DueQuery) -> Result<DuePage, StoreError> {
+        self.store.due(query).await
+    }
+
+    async fn backlog(&self, at: Timestamp) -> Result<Backlog, StoreError> {
+        self.store.backlog(at).await
+    }
+}
+
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+impl StreamManager for Relayed {
+    fn limits(&self) -> StreamLimits {
+        self.log.limits()
+    }
+
+    async fn append_deltas(
+        &self,
+        writer: &StreamWriter,
+        chunks: Vec<Chunk>,
+    ) -> Result<Sequence, StreamError> {
+        self.relay(&writer.root).await?;
+        self.log.append_deltas(writer, chunks).await
+    }
+
+    async fn discard_deltas(
+        &self,
+        writer: &StreamWriter,
+        after: Sequence,
+        say: Chunk,
+    ) -> Result<Sequence, StreamError> {
+        self.relay(&writer.root).await?;
+        self.log.discard_deltas(writer, after, say).await
+    }
+
+    async fn read(
+        &self,
+        root: &SessionId,
+        after: Sequence,
+        limit: usize,
+    ) -> Result<Vec<StoredChunk>, StreamError> {
+        self.catch_up(root).await?;
+        self.log.read(root, after, limit).await
+    }
+
+    async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError> {
+        self.catch_up(root).await?;
+        self.log.info(root).await
+    }
+
+    async fn changed(
+        &self,
+        root: &SessionId,
+        known: Option<StreamInfo>,
+    ) -> Result<(), StreamError> {
+        self.log.changed(root, known).await
+    }
+
+    async fn condense(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
+        self.log.condense(root, up_to).await
+    }
+
+    async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
+        self.log.trim(root, up_to).await
+    }
+}
+
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+impl RelayLeftovers for Relayed {
+    async fn relay_leftovers(&self, limit: usize) -> Result<usize, StreamError> {
+        let roots = self.outbox.waiting(limit).await?;
+        for root in &roots {
+            self.relay(root).await?;
+        }
+        Ok(roots.len())
+    }
+}

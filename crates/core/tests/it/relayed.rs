@@ -1,0 +1,140 @@
+//! A store whose streams are elsewhere: what is relayed, when, and once.
+
+use std::sync::Arc;
+
+use helix_agents_core::memory::{MemoryLog, MemoryStore};
+use helix_agents_core::store::{Change, Commit, Fence, NewSession, SessionStore, Sessions};
+use helix_agents_core::stream::{
+    Chunk, ChunkOrigin, ChunkPayload, Outbox, RelayLeftovers, Relayed, Sequence, StreamError,
+    StreamLog, StreamManager, StreamWriter,
+};
+use helix_agents_core::time::Timestamp;
+use helix_agents_core::{AgentId, RunId, SessionId};
+use helix_agents_testkit::{VirtualClock, block_on};
+
+const NOW: Timestamp = Timestamp::from_millis(0);
+
+/// The parts of a deployment, and two processes of it.
+struct Parts {
+    store: MemoryStore,
+    log: MemoryLog,
+    here: Relayed,
+    there: Relayed,
+    root: SessionId,
+}
+
+impl Parts {
+    fn new() -> Self {
+        let (store, log) = (MemoryStore::new().with_outbox(), MemoryLog::new());
+        let process = || {
+            let shared = Arc::new(store.clone());
+            Relayed::new(shared.clone(), shared, Arc::new(log.clone()))
+        };
+        let (here, there) = (process(), process());
+        let root = SessionId::new("s").unwrap();
+        let clock = VirtualClock::new(NOW);
+        let sessions = Sessions::new(&here, &clock);
+        block_on(sessions.create_session(&root, NewSession::of("agent"))).unwrap();
+        Self {
+            store,
+            log,
+            here,
+            there,
+            root,
+        }
+    }
+
+    fn chunk(&self, text: &str) -> Chunk {
+        let (agent, run) = (AgentId::new("a").unwrap(), RunId::new("r").unwrap());
+        let origin = ChunkOrigin::new(agent, "agent", self.root.clone(), run, 1);
+        let delta = text.to_owned();
+        Chunk::new(Arc::new(origin), NOW, ChunkPayload::TextDelta { delta })
+    }
+
+    fn commit(&self, text: &str) -> Commit {
+        Commit::new(self.root.clone(), NOW).say(self.chunk(text))
+    }
+
+    /// A commit of a process that ends before it relays.
+    fn unrelayed(&self, text: &str) {
+        block_on(self.store.commit(self.commit(text))).unwrap();
+    }
+
+    fn write(&self, process: &Relayed, fence: u64, text: &str) -> Result<Sequence, StreamError> {
+        let writer = StreamWriter::new(self.root.clone(), self.root.clone(), Fence(fence));
+        block_on(process.append_deltas(&writer, vec![self.chunk(text)]))
+    }
+
+    fn words(&self) -> Vec<String> {
+        let read = block_on(self.log.read(&self.root, Sequence::START, 100)).unwrap();
+        let words = read.into_iter().map(|stored| match stored.chunk.payload {
+            ChunkPayload::TextDelta { delta } => delta,
+            other => panic!("{other:?}"),
+        });
+        words.collect()
+    }
+}
+
+#[test]
+fn what_a_dead_process_left_comes_before_the_next_delta() {
+    let parts = Parts::new();
+    parts.unrelayed("one");
+    assert!(parts.words().is_empty());
+    parts.write(&parts.there, 0, "two").unwrap();
+    assert_eq!(parts.words(), ["one", "two"]);
+}
+
+#[test]
+fn what_a_dead_process_left_comes_before_the_next_commit() {
+    let parts = Parts::new();
+    parts.unrelayed("one");
+    let receipt = block_on(parts.there.commit(parts.commit("two"))).unwrap();
+    assert_eq!(receipt.sequence, Sequence(2));
+    assert_eq!(parts.words(), ["one", "two"]);
+}
+
+#[test]
+fn a_sweep_relays_what_nobody_writes_to() {
+    let parts = Parts::new();
+    for text in ["one", "two"] {
+        parts.unrelayed(text);
+    }
+    assert_eq!(block_on(parts.there.relay_leftovers(10)).unwrap(), 1);
+    assert_eq!(parts.words(), ["one", "two"]);
+    assert_eq!(block_on(parts.there.relay_leftovers(10)).unwrap(), 0);
+}
+
+#[test]
+fn an_entry_that_comes_late_or_twice_is_left_out() {
+    let parts = Parts::new();
+    parts.unrelayed("one");
+    let early = block_on(parts.store.entries(&parts.root, 0, 10)).unwrap();
+    block_on(parts.here.commit(parts.commit("two"))).unwrap();
+    for _ in 0..2 {
+        block_on(parts.log.relay(&parts.root, &early)).unwrap();
+    }
+    assert_eq!(parts.words(), ["one", "two"]);
+
+    let delete = Commit::new(parts.root.clone(), NOW).then(Change::Delete);
+    block_on(parts.here.commit(delete)).unwrap();
+    block_on(parts.log.relay(&parts.root, &early)).unwrap();
+    assert!(parts.words().is_empty(), "the stream is deleted");
+    let info = block_on(parts.log.info(&parts.root)).unwrap();
+    assert_eq!(info, None);
+}
+
+/// The take-over is in the store, and the process that made it died before it was relayed.
+#[test]
+fn a_writer_that_was_taken_over_is_refused_before_the_take_over_is_relayed() {
+    let parts = Parts::new();
+    parts.write(&parts.here, 0, "mine").unwrap();
+    let raise = Commit::new(parts.root.clone(), NOW).then(Change::RaiseFence);
+    block_on(parts.store.commit(raise)).unwrap();
+    let refused = parts.write(&parts.here, 0, "late").unwrap_err();
+    assert!(
+        matches!(refused, StreamError::Superseded { .. }),
+        "{refused}"
+    );
+    parts.write(&parts.there, 1, "theirs").unwrap();
+    assert_eq!(parts.words(), ["mine", "theirs"]);
+}
