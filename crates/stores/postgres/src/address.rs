@@ -51,7 +51,11 @@ impl Address {
                 return Err(Error::BadUrl { reason });
             }
         };
+        let hosts = config.get_hosts();
+        let is_local = !hosts.is_empty() && hosts.iter().all(is_socket);
         config.ssl_mode(match mode.as_deref() {
+            // Nobody listens on a unix socket.
+            _ if is_local => SslMode::Disable,
             Some("disable") => SslMode::Disable,
             Some("require" | "verify-ca" | "verify-full") => SslMode::Require,
             _ => SslMode::Prefer,
@@ -99,6 +103,10 @@ impl std::fmt::Debug for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Address({self})")
     }
+}
+
+fn is_socket(host: &Host) -> bool {
+    !matches!(host, Host::Tcp(_))
 }
 
 /// Takes the parameters `sslmode` and `sslrootcert` out of a URL.

@@ -109,11 +109,6 @@ impl Remembered {
             entries.remove(&oldest);
         }
     }
-
-    /// Forgets a session.
-    pub(crate) fn forget(&self, session: &SessionId) {
-        self.lock().remove(session);
-    }
 }
 
 impl Entries {

@@ -82,16 +82,18 @@ impl Schema {
 
     /// The version of the schema; 0 if there is none.
     async fn version(&self, client: &Client) -> Result<u32> {
-        let table = self.sql("@schema_version");
-        let found = client
-            .simple_query(&format!("SELECT to_regclass('{table}') IS NOT NULL"))
-            .await;
-        if first(&found.map_err(|error| self.failed(error))?) != Some("t") {
+        // Read as a table, and not looked up by its name: that might be answered from a cache.
+        let listed = format!(
+            "SELECT tablename FROM pg_catalog.pg_tables \
+             WHERE schemaname = '{}' AND tablename = 'schema_version'",
+            self.name
+        );
+        let found = client.simple_query(&listed).await;
+        if first(&found.map_err(|error| self.failed(error))?).is_none() {
             return Ok(0);
         }
-        let found = client
-            .simple_query(&format!("SELECT max(version) FROM {table}"))
-            .await;
+        let sql = self.sql("SELECT max(version) FROM @schema_version");
+        let found = client.simple_query(&sql).await;
         let found = found.map_err(|error| self.failed(error))?;
         let version = first(&found).and_then(|version| version.parse().ok());
         Ok(version.unwrap_or(0))

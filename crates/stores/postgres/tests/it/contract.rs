@@ -55,10 +55,10 @@ async fn runtime_on_schema() -> RuntimeSubject {
     RuntimeSubject::made_by(clock, make).await
 }
 
-helix_agents_testkit::store_contract!(super::contract::in_schema, block_on = with_server);
-helix_agents_testkit::clock_contract!(super::contract::in_schema, block_on = with_server);
-helix_agents_testkit::stream_contract!(super::contract::in_schema, block_on = with_server);
-helix_agents_testkit::lock_contract!(super::contract::locks_in_schema, block_on = with_server);
+helix_agents_testkit::store_contract!(in_schema, block_on = with_server);
+helix_agents_testkit::clock_contract!(in_schema, block_on = with_server);
+helix_agents_testkit::stream_contract!(in_schema, block_on = with_server);
+helix_agents_testkit::lock_contract!(locks_in_schema, block_on = with_server);
 
 mod runtimes {
     use super::with_server;

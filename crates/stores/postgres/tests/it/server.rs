@@ -1,9 +1,11 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use helix_agents_store_postgres::{Error, PostgresConfig, PostgresStore};
 use helix_agents_test_servers::{POSTGRES, shared};
 use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::NoTls;
 
 /// The runtime of all stores of this process.
 pub(crate) fn runtime() -> &'static Runtime {
@@ -37,7 +39,10 @@ pub(crate) fn schema() -> String {
 
 /// The configuration of a small store in this schema.
 pub(crate) fn config(schema: &str) -> PostgresConfig {
-    PostgresConfig::new().schema(schema).connections(4)
+    let patience = Duration::from_secs(30);
+    let config = PostgresConfig::new().schema(schema).connections(4);
+    // Many tests share two cores.
+    config.connect_timeout(patience)
 }
 
 /// Opens a store, whichever executor polls this.
@@ -50,4 +55,13 @@ pub(crate) async fn try_open(url: &str, config: PostgresConfig) -> Result<Postgr
 /// Opens a store on the shared server.
 pub(crate) async fn open(config: PostgresConfig) -> PostgresStore {
     try_open(&url().unwrap(), config).await.unwrap()
+}
+
+/// Sends statements to a server, on a connection of their own.
+pub(crate) async fn send(url: &str, sql: &str) {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    let connection = tokio::spawn(connection);
+    client.batch_execute(sql).await.unwrap();
+    drop(client);
+    connection.await.unwrap().unwrap();
 }
