@@ -5,14 +5,12 @@ use std::time::Duration;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, Connection, Socket};
-use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error::{Error, Result};
-use crate::tls::{self, Verification};
+use crate::tls::{self, MakeTls, Verification};
 
 /// A connection, before its task is started.
-pub(crate) type RawConnection =
-    Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
+pub(crate) type RawConnection = Connection<Socket, <MakeTls as MakeTlsConnect<Socket>>::Stream>;
 
 /// How long what was sent may stay unacknowledged before a connection counts as lost.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(15);
@@ -21,7 +19,7 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(15);
 #[derive(Clone)]
 pub(crate) struct Address {
     pub(crate) config: Config,
-    pub(crate) tls: MakeRustlsConnect,
+    pub(crate) tls: MakeTls,
 }
 
 impl Address {
@@ -69,7 +67,7 @@ impl Address {
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(UNACKNOWLEDGED);
         }
-        let tls = MakeRustlsConnect::new(tls::config(verification, roots.as_deref())?);
+        let tls = MakeTls::new(tls::config(verification, roots.as_deref())?);
         Ok(Self { config, tls })
     }
 

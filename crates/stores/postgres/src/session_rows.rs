@@ -43,7 +43,7 @@ pub(crate) enum StepChange {
     #[default]
     None,
     /// It is replaced, or removed.
-    Replaced(Option<OpenStep>),
+    Replaced(Option<Box<OpenStep>>),
     /// Some of its calls change.
     Calls(Vec<ChangedCall>),
 }
@@ -136,7 +136,7 @@ impl SessionColumns {
         let (step_act, step, calls) = match row.step {
             StepChange::None => (0, None, Vec::new()),
             StepChange::Replaced(step) => {
-                let step = step.as_ref().map(convert::document).transpose()?;
+                let step = step.as_deref().map(convert::document).transpose()?;
                 (1, step, Vec::new())
             }
             StepChange::Calls(calls) => {

@@ -8,6 +8,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_platform_verifier::BuilderVerifierExt;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error::{Error, Result};
 
@@ -48,6 +51,31 @@ pub(crate) fn config(verification: Verification, roots: Option<&str>) -> Result<
     }
     let builder = builder.with_root_certificates(trusted);
     Ok(builder.with_no_client_auth())
+}
+
+/// Makes TLS connections.
+#[derive(Clone)]
+pub(crate) struct MakeTls(MakeRustlsConnect);
+
+impl MakeTls {
+    pub(crate) fn new(config: ClientConfig) -> Self {
+        Self(MakeRustlsConnect::new(config))
+    }
+}
+
+impl<S> MakeTlsConnect<S> for MakeTls
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    type Stream = <MakeRustlsConnect as MakeTlsConnect<S>>::Stream;
+    type TlsConnect = <MakeRustlsConnect as MakeTlsConnect<S>>::TlsConnect;
+    type Error = <MakeRustlsConnect as MakeTlsConnect<S>>::Error;
+
+    fn make_tls_connect(&mut self, host: &str) -> Result<Self::TlsConnect, Self::Error> {
+        // A unix socket has no host. It is asked for a connector, too, and never uses it.
+        let host = if host.is_empty() { "localhost" } else { host };
+        MakeTlsConnect::<S>::make_tls_connect(&mut self.0, host)
+    }
 }
 
 /// Accepts every certificate. Signatures of the handshake are checked.

@@ -188,7 +188,8 @@ impl RowWriter<'_> {
                 ..Op::default()
             }),
             Row::OpenStep(step) => {
-                let step = StepChange::Replaced(step.map(Arc::unwrap_or_clone));
+                let step =
+                    StepChange::Replaced(step.map(|step| Box::new(Arc::unwrap_or_clone(step))));
                 self.steps.insert(session.clone(), step);
             }
             Row::OpenCall(call, open) => {

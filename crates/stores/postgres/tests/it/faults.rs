@@ -210,7 +210,7 @@ async fn texts(store: &PostgresStore, session: &str) -> Vec<String> {
     let session: SessionId = id(session);
     let page = store.messages(session.as_root(), Page::ALL).await.unwrap();
     let texts = page.items.iter().map(|message| match message {
-        helix_agents_core::message::Message::User(user) => user.content.to_string(),
+        helix_agents_core::message::Message::User(user) => user.content.clone(),
         other => panic!("{other:?}"),
     });
     texts.collect()

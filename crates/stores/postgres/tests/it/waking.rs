@@ -9,10 +9,12 @@ use helix_agents_store_postgres::{PostgresConfig, PostgresStore};
 use helix_agents_testkit::block_on;
 
 use crate::builders::{NOW, create, delta, id, on, run};
-use crate::server::{config, open, runtime, schema, with_server};
+use crate::counting_proxy::CountingProxy;
+use crate::faults::port;
+use crate::server::{config, open, runtime, schema, try_open, with_server};
 
-/// A stop must be noticed within this time.
-const STOP: Duration = Duration::from_millis(250);
+/// A stop is noticed within 250 ms; a busy machine has more time here.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 async fn pair(with: impl Fn(PostgresConfig) -> PostgresConfig) -> [PostgresStore; 2] {
     let name = schema();
@@ -72,17 +74,27 @@ fn without_notifications_polling_wakes_a_reader() {
 fn a_stop_is_noticed_in_another_process() {
     with_server(async {
         for notifies in [true, false] {
-            let [here, there] = pair(|config| config.notifications(notifies)).await;
-            let session = id("s");
+            let proxy = CountingProxy::start(port());
+            let address = format!(
+                "postgres://helix@127.0.0.1:{}/postgres?sslmode=disable",
+                proxy.port
+            );
+            let settings = config(&schema()).notifications(notifies);
+            let here = open(settings.clone()).await;
+            let there = try_open(&address, settings).await.unwrap();
+            let session = create(&here, "s").await;
             let start = on("s").then(Change::StartRun(Box::new(run(&session))));
             here.commit(start).await.unwrap();
+            let before = proxy.asked();
             let waiting = tokio::spawn(async move {
                 let run = id("run-1");
                 let stop = there.stopped(session.as_root(), &run).await.unwrap();
                 (stop.run_id == run, Instant::now())
             });
-            // Let it begin to wait.
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            // It has looked, and waits.
+            while proxy.asked() == before {
+                tokio::task::yield_now().await;
+            }
             let stop = StopRequest::new(id("run-1"), StopKind::Interrupt, NOW);
             here.commit(on("s").then(Change::Stop(stop))).await.unwrap();
             let made = Instant::now();
@@ -90,7 +102,7 @@ fn a_stop_is_noticed_in_another_process() {
             assert!(is_ours);
             let took = at.saturating_duration_since(made);
             eprintln!("notifications {notifies}: {took:?}");
-            assert!(took < STOP * 4, "{took:?} on a busy machine");
+            assert!(took < PATIENCE, "{took:?}");
         }
     });
 }
