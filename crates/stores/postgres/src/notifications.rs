@@ -1,0 +1,127 @@
+//! `LISTEN` and `NOTIFY`: processes tell each other what has changed. Nothing depends on it; see `poller`.
+//!
+//! `NOTIFY` takes a lock of the whole database when its transaction ends, so it is no part of a commit's transaction.
+//! What has changed is gathered while a notification is under way, and sent with the next one.
+
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio_postgres::types::Type;
+use tokio_postgres::{AsyncMessage, Client};
+
+use crate::address::{Address, RawConnection};
+use crate::listeners::{Listeners, Topic};
+
+/// The most topics in one notification, whose text may have 8000 bytes.
+const TOPICS: usize = 400;
+/// The pause before the next notification, in which changes are gathered.
+const GATHERING: Duration = Duration::from_millis(2);
+/// The pause before another attempt to connect.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Sends what has changed, until the store is gone.
+pub(crate) async fn send(
+    address: Address,
+    channel: String,
+    mut changes: UnboundedReceiver<Vec<Topic>>,
+) {
+    let mut client: Option<Client> = None;
+    while let Some(first) = changes.recv().await {
+        let mut topics: BTreeSet<Topic> = first.into_iter().collect();
+        while let Ok(more) = changes.try_recv() {
+            topics.extend(more);
+        }
+        let usable = client.take().filter(|client| !client.is_closed());
+        let usable = match usable {
+            Some(client) => Some(client),
+            None => sender(&address).await,
+        };
+        let Some(open) = usable else {
+            // Others notice the changes when they poll.
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        let topics: Vec<Topic> = topics.into_iter().collect();
+        for part in topics.chunks(TOPICS) {
+            let words: Vec<String> = part.iter().map(Topic::to_string).collect();
+            let payload = words.join(" ");
+            let sent = open
+                .query_typed(
+                    "SELECT pg_notify($1, $2)",
+                    &[(&channel, Type::TEXT), (&payload, Type::TEXT)],
+                )
+                .await;
+            if let Err(error) = sent {
+                tracing::debug!(event = "postgres.not_notified", %error);
+                break;
+            }
+        }
+        client = Some(open);
+        tokio::time::sleep(GATHERING).await;
+    }
+}
+
+/// A connection for notifications. They need not be durable.
+async fn sender(address: &Address) -> Option<Client> {
+    let (client, connection) = address.connect().await.ok()?;
+    tokio::spawn(connection);
+    let set = client.batch_execute("SET synchronous_commit = off").await;
+    set.ok().map(|()| client)
+}
+
+/// Wakes the listeners of what others have changed, from the first time that somebody listens until the store is
+/// gone.
+pub(crate) async fn receive(address: Address, channel: String, listeners: Arc<Listeners>) {
+    loop {
+        listeners.wait_for_any().await;
+        match address.connect().await {
+            Ok((client, connection)) => hear(&client, connection, &channel, &listeners).await,
+            Err(error) => tracing::debug!(event = "postgres.not_listening", %error),
+        }
+        // What happened meanwhile was not heard.
+        listeners.ring_all();
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Listens until the connection ends.
+async fn hear(
+    client: &Client,
+    mut connection: RawConnection,
+    channel: &str,
+    listeners: &Listeners,
+) {
+    let listen = format!("LISTEN \"{channel}\"");
+    let mut asked = pin!(async {
+        let listening = client.batch_execute(&listen).await;
+        listeners.ring_all();
+        listening
+    });
+    let mut is_asked = false;
+    loop {
+        let next = poll_fn(|context| connection.poll_message(context));
+        let next = match is_asked {
+            true => next.await,
+            false => match select(next, asked.as_mut()).await {
+                Either::Left((next, _)) => next,
+                Either::Right((Ok(()), _)) => {
+                    is_asked = true;
+                    continue;
+                }
+                Either::Right((Err(_), _)) => return,
+            },
+        };
+        match next {
+            Some(Ok(AsyncMessage::Notification(told))) => {
+                listeners.ring(Topic::parse(told.payload()));
+            }
+            Some(Ok(_)) => {}
+            Some(Err(_)) | None => return,
+        }
+    }
+}

@@ -1,0 +1,64 @@
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Counts the questions that clients ask a PostgreSQL server: after each of them a client waits for an answer.
+pub(crate) struct CountingProxy {
+    pub(crate) port: u16,
+    asked: Arc<AtomicUsize>,
+}
+
+impl CountingProxy {
+    pub(crate) fn start(target: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let server = TcpStream::connect(("127.0.0.1", target)).unwrap();
+                client.set_nodelay(true).unwrap();
+                server.set_nodelay(true).unwrap();
+                let (from, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+                std::thread::spawn(move || std::io::copy(&mut { from }, &mut to));
+                let counted = Arc::clone(&counted);
+                std::thread::spawn(move || pass(client, server, &counted));
+            }
+        });
+        Self { port, asked }
+    }
+
+    /// How many questions were asked so far.
+    pub(crate) fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+/// Passes messages on, whole ones, until one side is gone. The first one of a connection has no kind.
+fn pass(mut client: TcpStream, mut server: TcpStream, counted: &AtomicUsize) {
+    let mut is_first = true;
+    loop {
+        let mut head = vec![0; if is_first { 4 } else { 5 }];
+        if client.read_exact(&mut head).is_err() {
+            return;
+        }
+        let length: [u8; 4] = head[head.len() - 4..].try_into().unwrap();
+        let mut body = vec![0; usize::try_from(u32::from_be_bytes(length)).unwrap() - 4];
+        if client.read_exact(&mut body).is_err() {
+            return;
+        }
+        // `Sync` and `Query` end a question.
+        if !is_first && matches!(head[0], b'S' | b'Q') {
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+        is_first = false;
+        if server
+            .write_all(&head)
+            .and(server.write_all(&body))
+            .is_err()
+        {
+            return;
+        }
+    }
+}
