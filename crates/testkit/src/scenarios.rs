@@ -76,6 +76,12 @@ macro_rules! crash_tests {
     ($host:expr, $store:expr, only = [$($name:ident),+ $(,)?] $(,)?) => {
         $crate::crash_tests!(@ $host, $store, $crate::block_on, $($name)+);
     };
+    (
+        $host:expr, $store:expr, block_on = $block_on:path,
+        only = [$($name:ident),+ $(,)?] $(,)?
+    ) => {
+        $crate::crash_tests!(@ $host, $store, $block_on, $($name)+);
+    };
     ($host:expr, $store:expr, block_on = $block_on:path $(,)?) => {
         $crate::crash_tests!(@ $host, $store, $block_on,
             plain_text three_tools_in_parallel a_tool_that_fails structured_output

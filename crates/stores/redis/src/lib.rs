@@ -1,0 +1,66 @@
+//! Sessions, streams and locks on a Redis server or cluster.
+//!
+//! For several processes and hosts that share their sessions. It needs Redis 7.0 or later, or a server that is
+//! compatible with it.
+//!
+//! # What is stored
+//!
+//! The store is divided into 64 shards. A root, the sessions under it and its stream are in one shard, whose keys have
+//! one hash tag (`{helix:07}`), so a cluster keeps them on one node. A session has a hash with its header, one with its
+//! documents (runs, checkpoints, pending calls, versions of the state), a sorted set of messages with one member for
+//! each step, and a few lists. A stream is a Redis Stream with one entry for each batch of chunks.
+//!
+//! A commit is one call of one script, which compares the generations of the headers on which the commit was planned,
+//! and then performs plain commands. It knows no rules: those are core's [`plan`](helix_agents_core::store::plan).
+//! Headers are remembered between commits, so that the usual commit needs one command.
+//!
+//! # What is durable
+//!
+//! What the server promises: see [`Durability`]. A commit is acknowledged when the server has answered, so with
+//! `appendonly yes` and `appendfsync always` it is on the disk. A failover to a replica may lose acknowledged commits,
+//! because Redis copies them afterwards.
+//!
+//! # Which settings matter
+//!
+//! - `maxmemory-policy noeviction`. Any other policy is refused, because it would remove sessions.
+//! - `appendonly` and `appendfsync`, which are compared with [`RedisConfig::durability`].
+//! - `maxmemory`: a commit that finds no memory is refused as a whole
+//!   ([`StoreError::Full`](helix_agents_core::store::StoreError::Full)); sessions can still be deleted.
+//!
+//! Operations must run within a tokio runtime.
+
+mod batches;
+mod changes;
+mod commit;
+mod config;
+mod directory;
+mod documents;
+mod due;
+mod error;
+mod failure;
+mod head;
+mod index;
+mod keys;
+mod link;
+mod locks;
+mod messages;
+mod nodes;
+mod opening;
+mod query;
+mod reading;
+mod remembered;
+mod reply;
+mod rows;
+mod script;
+mod server_clock;
+mod sessions;
+mod states;
+mod store;
+mod stream_manager;
+mod streams;
+mod turns;
+mod writable;
+
+pub use config::{Durability, RedisConfig};
+pub use error::{Error, Result};
+pub use store::RedisStore;

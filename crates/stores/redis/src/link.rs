@@ -1,0 +1,117 @@
+//! A connection to one server, which is made again after it was lost.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, RedisError, RedisResult, Value,
+};
+
+use crate::failure::is_lost;
+
+/// A connection to one server, shared by all operations.
+///
+/// It sends a command once. One whose answer was lost is never sent again here: only its caller knows whether it
+/// may be repeated.
+pub(crate) struct Link {
+    client: Client,
+    settings: AsyncConnectionConfig,
+    patience: Duration,
+    current: Mutex<Option<(u64, MultiplexedConnection)>>,
+    connecting: tokio::sync::Mutex<()>,
+    count: AtomicU64,
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("address", &self.address())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Link {
+    pub(crate) fn new(client: Client, connect: Duration, response: Duration) -> Self {
+        let settings = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(connect))
+            .set_response_timeout(Some(response));
+        Self {
+            client,
+            settings,
+            patience: connect,
+            current: Mutex::new(None),
+            connecting: tokio::sync::Mutex::new(()),
+            count: AtomicU64::new(0),
+        }
+    }
+
+    /// The address without a password.
+    pub(crate) fn address(&self) -> String {
+        self.client.get_connection_info().addr().to_string()
+    }
+
+    /// How to connect.
+    pub(crate) fn info(&self) -> &ConnectionInfo {
+        self.client.get_connection_info()
+    }
+
+    fn known(&self) -> Option<(u64, MultiplexedConnection)> {
+        let current = self.current.lock();
+        current.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn connection(&self) -> RedisResult<(u64, MultiplexedConnection)> {
+        if let Some(known) = self.known() {
+            return Ok(known);
+        }
+        let _one_at_a_time = self.connecting.lock().await;
+        if let Some(known) = self.known() {
+            return Ok(known);
+        }
+        let settings = self.settings.clone();
+        let connect = self
+            .client
+            .get_multiplexed_async_connection_with_config(&settings);
+        let made = self.in_time(connect).await?;
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        *current = Some((number, made.clone()));
+        Ok((number, made))
+    }
+
+    /// The library limits parts of connecting only; names are looked up and handshakes made within this time, too.
+    async fn in_time<T>(&self, connect: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+        let made = tokio::time::timeout(self.patience, connect).await;
+        made.unwrap_or_else(|_| {
+            let slow = (ErrorKind::Io, "the connection took too long");
+            Err(RedisError::from(slow))
+        })
+    }
+
+    fn forget(&self, number: u64) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.as_ref().is_some_and(|(known, _)| *known == number) {
+            *current = None;
+        }
+    }
+
+    /// Sends a command once.
+    pub(crate) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
+        let (number, mut connection) = self.connection().await?;
+        let answer = connection.send_packed_command(command).await;
+        let answer = answer.and_then(Value::extract_error);
+        if answer.as_ref().is_err_and(is_lost) {
+            self.forget(number);
+        }
+        answer
+    }
+
+    /// Makes a connection of its own for messages that the server publishes.
+    pub(crate) async fn listen(&self) -> RedisResult<PubSub> {
+        self.in_time(self.client.get_async_pubsub()).await
+    }
+}

@@ -1,0 +1,568 @@
+//! Writes the rows and headers of a plan into a transaction.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use helix_agents_core::message::Message;
+use helix_agents_core::session::{Answer, OpenStep, PendingCall};
+use helix_agents_core::state::StepWrites;
+use helix_agents_core::store::{AnsweredCall, Header, PerSession, Row, Unstage};
+use helix_agents_core::stored::{Stored, decode, encode};
+use helix_agents_core::{CallId, CheckpointId, SessionId, StepId};
+use serde_json::Value;
+
+use crate::documents::{StoredAnswer, StoredAnswered, StoredMessages, StoredOpenCall};
+use crate::failure::{Failure, Result};
+use crate::head::{Extra, Head, Place, Waiting};
+use crate::index::Indexes;
+use crate::keys::{SessionKeys, Shard};
+use crate::remembered::KnownState;
+use crate::reply::{self, Answers};
+use crate::script::{Reads, Transaction, words};
+use crate::store::RedisStore;
+use crate::{keys, messages, states};
+
+/// Turns rows into commands. Some rows need a look at what is stored: the transaction compares the generations of
+/// all sessions, so what was seen is still so when it is made.
+pub(crate) struct RowWriter<'a> {
+    pub(crate) store: &'a RedisStore,
+    pub(crate) shard: Shard,
+    pub(crate) root: &'a SessionId,
+    pub(crate) places: &'a BTreeMap<SessionId, Place>,
+    pub(crate) transaction: &'a mut Transaction,
+    pub(crate) work: BTreeMap<SessionId, Work>,
+}
+
+/// A session under way.
+pub(crate) struct Work {
+    keys: SessionKeys,
+    extra: Extra,
+    /// Whether nothing of it was stored before this commit, or all of that is deleted by now.
+    is_empty: bool,
+    state: Option<KnownState>,
+    /// Calls of messages of this commit, with the position of the row.
+    calls: Vec<(usize, Vec<CallId>)>,
+    /// How many messages that were stored are still there.
+    kept: usize,
+    children: Vec<(SessionId, CallId)>,
+    checkpoints: BTreeMap<CheckpointId, String>,
+    answered: BTreeMap<CallId, AnsweredCall>,
+}
+
+/// The field with what a call has staged in a step.
+pub(crate) fn staged_field(step: &StepId, call: &CallId) -> String {
+    format!("g:{step}/{call}")
+}
+
+fn calls_of(messages: &[Message]) -> Vec<CallId> {
+    let replies = messages.iter().filter_map(|message| match message {
+        Message::Assistant(reply) => Some(reply),
+        _ => None,
+    });
+    replies
+        .flat_map(|reply| reply.tool_calls().map(|call| call.id.clone()))
+        .collect()
+}
+
+impl RowWriter<'_> {
+    fn take(&mut self, session: &SessionId) -> Work {
+        self.work.remove(session).unwrap_or_else(|| {
+            let head = self
+                .places
+                .get(session)
+                .and_then(|place| place.head.as_ref());
+            Work {
+                keys: self.store.keys().session(self.shard, session),
+                extra: head.map(|head| (*head.extra).clone()).unwrap_or_default(),
+                is_empty: head.is_none(),
+                state: None,
+                calls: Vec::new(),
+                kept: usize::MAX,
+                children: Vec::new(),
+                checkpoints: BTreeMap::new(),
+                answered: BTreeMap::new(),
+            }
+        })
+    }
+
+    async fn read(&self, reads: Reads) -> Result<Answers> {
+        self.store.read(self.shard, reads).await
+    }
+
+    /// Writes the rows of a plan, in their order. `headers` are the new ones.
+    pub(crate) async fn rows(
+        &mut self,
+        rows: Vec<(SessionId, Row)>,
+        headers: &PerSession<Option<Arc<Header>>>,
+    ) -> Result<()> {
+        for (at, (session, row)) in rows.into_iter().enumerate() {
+            let header = headers.get(&session).and_then(Option::as_ref);
+            // A number that grows with each commit of a session, and with each row of a commit.
+            let moment = header.map_or(0, |header| header.session.version);
+            let moment = (moment << 16) | at as u64;
+            let mut work = self.take(&session);
+            let written = self
+                .row(&session, &mut work, row, &moment.to_string())
+                .await;
+            self.work.insert(session, work);
+            written?;
+        }
+        Ok(())
+    }
+
+    /// Writes a document of a session under the name that it has there.
+    fn document(&mut self, work: &Work, field: &str, value: &impl Stored) -> Result<()> {
+        self.transaction
+            .set(&work.keys.documents, field, encode(value)?);
+        Ok(())
+    }
+
+    fn remove(&mut self, work: &Work, fields: impl IntoIterator<Item = String>) {
+        self.transaction
+            .for_each("HDEL", &work.keys.documents, fields);
+    }
+
+    /// Writes a row. No `_` arm: a kind that is added later must not be lost here.
+    #[deny(clippy::wildcard_enum_match_arm)]
+    async fn row(
+        &mut self,
+        session: &SessionId,
+        work: &mut Work,
+        row: Row,
+        moment: &str,
+    ) -> Result<()> {
+        match row {
+            Row::DeleteAll => self.delete(session, work),
+            Row::Messages { at, messages } => {
+                work.calls.push((at, calls_of(&messages)));
+                let text = messages::member(at, &encode(&StoredMessages(messages))?);
+                let key = work.keys.messages.as_str();
+                self.transaction
+                    .command(words!["ZADD", key, at.to_string(), text]);
+            }
+            Row::TruncateMessages { keep } => self.truncate(work, keep).await?,
+            Row::StateSet { version, value } => self.set_state(work, version, value)?,
+            Row::StateWrites { version, writes } => {
+                self.write_state(session, work, version, writes).await?;
+            }
+            Row::StateRewind { version, to } => {
+                let value = self.state_at(session, work, to).await?;
+                self.set_state(work, version, Arc::new(value))?;
+            }
+            Row::Run(run) => {
+                self.document(work, &keys::run(&run.id), &*run)?;
+                let key = work.keys.runs.as_str();
+                self.transaction
+                    .command(words!["ZADD", key, "NX", moment, run.id.as_str()]);
+            }
+            Row::Checkpoint(checkpoint) => {
+                self.document(work, &format!("c:{}", checkpoint.id), &checkpoint)?;
+                let (key, id) = (work.keys.checkpoints.as_str(), checkpoint.id.as_str());
+                self.transaction.command(words!["ZADD", key, moment, id]);
+                work.checkpoints.insert(checkpoint.id, moment.to_owned());
+            }
+            Row::DropCheckpoints { after } => self.drop_checkpoints(work, after).await?,
+            Row::OpenStep(step) => self.open_step(work, step.as_deref())?,
+            Row::OpenCall(call, open) => {
+                let text = encode(&StoredOpenCall(*open))?;
+                self.transaction
+                    .set(&work.keys.open, &format!("c:{call}"), text);
+            }
+            Row::Pending(call) => self.pending(work, &call)?,
+            Row::Answer(call, answer) => self.answer(work, &call, *answer)?,
+            Row::RemovePending(call) => {
+                work.extra.pending.remove(&call);
+                self.remove(work, [format!("p:{call}"), format!("pa:{call}")]);
+            }
+            Row::Answered(answered) => self.answered(work, answered).await?,
+            Row::ForgetAnswered(calls) => {
+                self.remove(work, calls.iter().map(|call| format!("a:{call}")));
+                work.answered.retain(|call, _| !calls.contains(call));
+                let calls = calls.iter().map(CallId::as_str);
+                self.transaction
+                    .for_each("ZREM", &work.keys.answered, calls);
+            }
+            Row::Child(child) => {
+                self.document(work, &format!("k:{}", child.session_id), &*child)?;
+                let (key, id) = (work.keys.children.as_str(), child.session_id.as_str());
+                self.transaction
+                    .command(words!["ZADD", key, "NX", moment, id]);
+                work.children.push((child.session_id, child.tool_call_id));
+            }
+            // Without a place in the list the document is not found.
+            Row::UpdateChild(child) => {
+                self.document(work, &format!("k:{}", child.session_id), &*child)?;
+            }
+            Row::Unlink(calls) => self.unlink(work, &calls).await?,
+            Row::Usage(entry) => {
+                let key = work.keys.usage.as_str();
+                self.transaction
+                    .command(words!["RPUSH", key, encode(&entry)?]);
+            }
+            Row::Stage(step, call, writes) => {
+                self.document(work, &staged_field(&step, &call), &writes)?;
+                let place = (step, call);
+                if !work.extra.staged.contains(&place) {
+                    work.extra.staged.push(place);
+                }
+            }
+            Row::Unstage(Unstage::Step(step)) => self.unstage(work, |have| *have != step),
+            Row::Unstage(Unstage::AllBut(keep)) => {
+                self.unstage(work, |have| Some(have) == keep.as_ref());
+            }
+            Row::RetireCallIds(calls) => self.retire(work, calls.iter()),
+        }
+        Ok(())
+    }
+
+    fn retire<'c>(&mut self, work: &Work, calls: impl IntoIterator<Item = &'c CallId>) {
+        let calls = calls.into_iter().map(CallId::as_str);
+        self.transaction.for_each("SADD", &work.keys.retired, calls);
+    }
+
+    fn delete(&mut self, session: &SessionId, work: &mut Work) {
+        self.transaction
+            .command(words!["UNLINK", work.keys.head.as_str()]);
+        self.transaction
+            .for_each("UNLINK", &work.keys.head, work.keys.content());
+        if session == self.root {
+            let stream = self.store.keys().stream(self.shard, session);
+            let others = [stream.entries.as_str(), stream.rests.as_str()];
+            self.transaction.for_each("UNLINK", &stream.info, others);
+        }
+        work.extra = Extra::default();
+        work.is_empty = true;
+        work.state = None;
+        work.calls.clear();
+        work.children.clear();
+        work.checkpoints.clear();
+        work.answered.clear();
+    }
+
+    async fn truncate(&mut self, work: &mut Work, keep: usize) -> Result<()> {
+        if !work.is_empty {
+            let mut reads = Reads::default();
+            messages::ask_from(&mut reads, &work.keys, keep);
+            let mut answers = self.read(reads).await?;
+            let mut used = Vec::new();
+            for (at, mut row) in messages::rows_from(&mut answers)? {
+                // What an earlier row of this commit has cut is not cut again.
+                if at >= work.kept {
+                    continue;
+                }
+                if at < keep {
+                    let cut = row.split_off((keep - at).min(row.len()));
+                    if cut.is_empty() {
+                        continue;
+                    }
+                    used.extend(calls_of(&cut));
+                    let (key, score) = (work.keys.messages.as_str(), at.to_string());
+                    let text = messages::member(at, &encode(&StoredMessages(row))?);
+                    let same = score.clone();
+                    self.transaction
+                        .command(words!["ZREMRANGEBYSCORE", key, same.clone(), same]);
+                    self.transaction.command(words!["ZADD", key, score, text]);
+                } else {
+                    used.extend(calls_of(&row));
+                }
+            }
+            self.retire(work, &used);
+        }
+        let cut: Vec<_> = work.calls.extract_if(.., |(at, _)| *at >= keep).collect();
+        self.retire(work, cut.iter().flat_map(|(_, calls)| calls));
+        work.kept = work.kept.min(keep);
+        let key = work.keys.messages.as_str();
+        self.transaction
+            .command(words!["ZREMRANGEBYSCORE", key, keep.to_string(), "+inf"]);
+        Ok(())
+    }
+
+    fn set_state(&mut self, work: &mut Work, version: u64, value: Arc<Value>) -> Result<()> {
+        let (text, state) = states::whole(&mut work.extra.state, version, value)?;
+        work.state = Some(state);
+        self.transaction
+            .set(&work.keys.documents, &states::field(version), text);
+        Ok(())
+    }
+
+    async fn write_state(
+        &mut self,
+        session: &SessionId,
+        work: &mut Work,
+        version: u64,
+        writes: StepWrites,
+    ) -> Result<()> {
+        let before = version.saturating_sub(1);
+        let mut known = work.state.take();
+        if known.is_none() && !work.is_empty {
+            let generation = self
+                .places
+                .get(session)
+                .map(|place| place.generation.as_str());
+            let remembered = &self.store.inner.remembered;
+            known = remembered.take_state(self.shard, session, generation.unwrap_or_default());
+        }
+        let state = match known.filter(|known| known.version == before) {
+            Some(state) => state,
+            None => {
+                let fields = states::fields(&work.extra.state, before);
+                let mut reads = Reads::default();
+                reads.fields(&work.keys.documents, fields.iter().map(String::as_str));
+                let texts = reply::texts(self.read(reads).await?.next()?)?;
+                let value = states::rebuilt(texts)?;
+                KnownState {
+                    version: before,
+                    bytes: work.extra.state.whole + work.extra.state.writes,
+                    value: value.ok_or_else(|| states::no_version(session, before))?,
+                }
+            }
+        };
+        let place = &mut work.extra.state;
+        let (text, state) = states::applied(place, session, state, version, writes)?;
+        work.state = Some(state);
+        self.transaction
+            .set(&work.keys.documents, &states::field(version), text);
+        Ok(())
+    }
+
+    async fn state_at(&self, session: &SessionId, work: &Work, version: u64) -> Result<Value> {
+        if let Some(state) = work.state.as_ref().filter(|state| state.version == version) {
+            return Ok(state.value.clone());
+        }
+        let found = match work.is_empty {
+            true => None,
+            false => {
+                let documents = &work.keys.documents;
+                self.store
+                    .stored_state(self.shard, documents, version)
+                    .await?
+            }
+        };
+        found.ok_or_else(|| states::no_version(session, version).into())
+    }
+
+    async fn drop_checkpoints(
+        &mut self,
+        work: &mut Work,
+        after: Option<CheckpointId>,
+    ) -> Result<()> {
+        let key = work.keys.checkpoints.as_str();
+        let known = after
+            .as_ref()
+            .and_then(|after| work.checkpoints.get(after).cloned());
+        let mut from = known;
+        if !work.is_empty {
+            let mut reads = Reads::default();
+            if let Some(after) = &after {
+                reads.ask(words!["ZSCORE", key, after.as_str()]);
+            }
+            reads.ask(words!["ZRANGE", key, "0", "-1", "WITHSCORES"]);
+            let mut answers = self.read(reads).await?;
+            if after.is_some() {
+                let score = reply::text(answers.next()?)?;
+                from = from.or(score);
+            }
+            let listed = reply::pairs(answers.next()?)?;
+            let bound = from.as_ref().and_then(|from| from.parse::<f64>().ok());
+            let dropped = listed.into_iter().filter(|(_, score)| {
+                let score = score.parse::<f64>().ok();
+                bound.is_none_or(|bound| score.is_some_and(|score| score > bound))
+            });
+            // A document that this commit wrote again is found by its place only.
+            let dropped = dropped.filter(|(id, _)| {
+                CheckpointId::new(id).is_ok_and(|id| !work.checkpoints.contains_key(&id))
+            });
+            self.remove(work, dropped.map(|(id, _)| format!("c:{id}")));
+        }
+        let from = from.map_or_else(|| "-inf".to_owned(), |from| format!("({from}"));
+        let key = work.keys.checkpoints.as_str();
+        self.transaction
+            .command(words!["ZREMRANGEBYSCORE", key, from, "+inf"]);
+        Ok(())
+    }
+
+    fn open_step(&mut self, work: &mut Work, step: Option<&OpenStep>) -> Result<()> {
+        self.transaction
+            .command(words!["UNLINK", work.keys.open.as_str()]);
+        work.extra.open_calls.clear();
+        if let Some(step) = step {
+            self.transaction.set(&work.keys.open, "s", encode(step)?);
+            let calls = step.message.tool_calls().map(|call| call.id.clone());
+            work.extra.open_calls.extend(calls);
+        }
+        Ok(())
+    }
+
+    fn pending(&mut self, work: &mut Work, call: &PendingCall) -> Result<()> {
+        let id = &call.tool_call_id;
+        self.document(work, &format!("p:{id}"), call)?;
+        self.remove(work, [format!("pa:{id}")]);
+        let waiting = Waiting {
+            since: call.created_at,
+            is_answered: call.answer.is_some(),
+        };
+        work.extra.pending.insert(id.clone(), waiting);
+        Ok(())
+    }
+
+    fn answer(&mut self, work: &mut Work, call: &CallId, answer: Answer) -> Result<()> {
+        if let Some(waiting) = work.extra.pending.get_mut(call) {
+            waiting.is_answered = true;
+            self.document(work, &format!("pa:{call}"), &StoredAnswer(answer))?;
+        }
+        Ok(())
+    }
+
+    async fn answered(&mut self, work: &mut Work, answered: AnsweredCall) -> Result<()> {
+        let (call, field) = (answered.call.clone(), format!("a:{}", answered.call));
+        let mut earlier = work.answered.get(&call).cloned();
+        if earlier.is_none() && !work.is_empty {
+            let mut reads = Reads::default();
+            reads.ask(words!["ZSCORE", work.keys.answered.as_str(), call.as_str()]);
+            reads.fields(&work.keys.documents, [field.as_str()]);
+            let mut answers = self.read(reads).await?;
+            let is_there = reply::text(answers.next()?)?.is_some();
+            let text = reply::texts(answers.next()?)?.into_iter().flatten().next();
+            if let Some(text) = text.filter(|_| is_there) {
+                earlier = Some(decode::<StoredAnswered>(&text)?.0);
+            }
+        }
+        if earlier.is_none_or(|earlier| answered.replaces(&earlier)) {
+            let key = work.keys.answered.as_str();
+            self.transaction
+                .command(words!["ZADD", key, "0", call.as_str()]);
+            self.document(work, &field, &StoredAnswered(answered.clone()))?;
+            work.answered.insert(call, answered);
+        }
+        Ok(())
+    }
+
+    async fn unlink(&mut self, work: &mut Work, calls: &[CallId]) -> Result<()> {
+        let mut gone: Vec<SessionId> = Vec::new();
+        if !work.is_empty {
+            let children = self.store.stored_children(self.shard, &work.keys).await?;
+            let unlinked = children
+                .into_iter()
+                .filter(|child| calls.contains(&child.tool_call_id));
+            gone.extend(unlinked.map(|child| child.session_id));
+        }
+        let here = work
+            .children
+            .extract_if(.., |(_, call)| calls.contains(call));
+        gone.extend(here.map(|(session, _)| session));
+        self.remove(work, gone.iter().map(|session| format!("k:{session}")));
+        let gone = gone.iter().map(SessionId::as_str);
+        self.transaction.for_each("ZREM", &work.keys.children, gone);
+        Ok(())
+    }
+
+    fn unstage(&mut self, work: &mut Work, keeps: impl Fn(&StepId) -> bool) {
+        let gone: Vec<_> = work
+            .extra
+            .staged
+            .extract_if(.., |(step, _)| !keeps(step))
+            .collect();
+        self.remove(
+            work,
+            gone.iter().map(|(step, call)| staged_field(step, call)),
+        );
+    }
+
+    /// Writes the new headers, and returns what is stored then, with the states that are known.
+    pub(crate) fn headers(
+        &mut self,
+        headers: &PerSession<Option<Arc<Header>>>,
+        generation: &str,
+    ) -> Result<Vec<(SessionId, Place, Option<KnownState>)>> {
+        let mut stored = Vec::new();
+        for (session, header) in headers.iter() {
+            let work = self.take(session);
+            let place = self.places.get(session);
+            let before = place.and_then(|place| place.head.as_ref());
+            let key = work.keys.head.as_str();
+            let extra = match before {
+                Some(before) if *before.extra == work.extra => Arc::clone(&before.extra),
+                _ => Arc::new(work.extra),
+            };
+            let after = header.as_ref().map(|header| Head {
+                header: Arc::clone(header),
+                extra: Arc::clone(&extra),
+            });
+            let indexes = Indexes {
+                keys: self.store.keys(),
+                shard: self.shard,
+            };
+            indexes.update(self.transaction, before, after.as_ref())?;
+            match &after {
+                None => self.transaction.command(words!["UNLINK", key]),
+                Some(after) => {
+                    let header = encode(&*after.header)?;
+                    let mut words = words!["HSET", key, "g", generation, "d", header];
+                    let same = before.is_some_and(|before| Arc::ptr_eq(&before.extra, &extra));
+                    if !same || work.is_empty {
+                        words.extend(words!["x", encode(&*extra)?]);
+                    }
+                    self.transaction.command(words);
+                    if place
+                        .is_some_and(|place| place.head.is_none() && !place.generation.is_empty())
+                    {
+                        self.transaction.command(words!["PERSIST", key]);
+                    }
+                }
+            }
+            let generation = after
+                .as_ref()
+                .map_or_else(String::new, |_| generation.to_owned());
+            let place = Place {
+                generation,
+                head: after,
+            };
+            stored.push((session.clone(), place, work.state));
+        }
+        Ok(stored)
+    }
+}
+
+impl RedisStore {
+    /// Reads a version of a state; `None` if it does not exist.
+    pub(crate) async fn stored_state(
+        &self,
+        shard: Shard,
+        documents: &str,
+        version: u64,
+    ) -> Result<Option<Value>> {
+        let mut reads = Reads::default();
+        reads.fields(documents, [states::field(version).as_str()]);
+        let texts = reply::texts(self.read(shard, reads).await?.next()?)?;
+        let Some(text) = texts.into_iter().flatten().next() else {
+            return Ok(None);
+        };
+        let Some(from) = states::begins(&text)? else {
+            return states::rebuilt([Some(text)]);
+        };
+        let fields: Vec<_> = (from..=version).map(states::field).collect();
+        let mut reads = Reads::default();
+        reads.fields(documents, fields.iter().map(String::as_str));
+        states::rebuilt(reply::texts(self.read(shard, reads).await?.next()?)?)
+    }
+
+    /// Reads the references to children, oldest first.
+    pub(crate) async fn stored_children(
+        &self,
+        shard: Shard,
+        keys: &SessionKeys,
+    ) -> Result<Vec<helix_agents_core::session::SubSessionRef>> {
+        let mut reads = Reads::default();
+        reads.ask(words!["ZRANGE", keys.children.as_str(), "0", "-1"]);
+        let ids = reply::present(self.read(shard, reads).await?.next()?)?;
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let fields: Vec<_> = ids.iter().map(|id| format!("k:{id}")).collect();
+        let mut reads = Reads::default();
+        reads.fields(&keys.documents, fields.iter().map(String::as_str));
+        let texts = reply::present(self.read(shard, reads).await?.next()?)?;
+        let children = texts.iter().map(|text| Ok(decode(text)?));
+        children.collect::<Result<_, Failure>>()
+    }
+}
