@@ -19,6 +19,8 @@ const PAUSED_MS = 1000;
 const IDLE_MS = 3000;
 /** How often nothing waits before the run is continued: most servers do so by themselves. */
 const LOOKS = 3;
+/** In place of a sequence: the stream has more than the page has shown. */
+const BEHIND = "behind";
 
 /** How the turn that was streamed last ended, as far as its stream told. */
 export type LiveEnd = { interrupted?: { reason?: string }; error?: { text: string; code?: string } };
@@ -81,7 +83,9 @@ export function useConversation(id: string, agentType: string | undefined, snaps
   const [unsent, setUnsent] = useState<Conversation["unsent"]>(null);
   /** Whether the run of this stream told that it failed. */
   const failed = useRef(false);
-  /** The sequence of the stream when the page had shown all of it. */
+  /** The run that the stream told of last. */
+  const shownRun = useRef<string | undefined>(undefined);
+  /** The sequence of the stream when the page had shown all of it, or `BEHIND`. */
   const seen = useRef<string | null>(null);
   /** The sequence of the stream at which the page last fetched everything anew. */
   const synced = useRef<string | null>(null);
@@ -109,6 +113,7 @@ export function useConversation(id: string, agentType: string | undefined, snaps
       switch (part.type) {
         case "data-run-started": {
           failed.current = false;
+          shownRun.current = data?.runId as string | undefined;
           setEnd({});
           setNotes([]);
           const turn = Number(data?.turn);
@@ -159,7 +164,9 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     const { queryKey } = statusQuery(id);
     await queries.cancelQueries({ queryKey });
     const now = await queries.fetchQuery({ ...statusQuery(id), staleTime: 0 }).catch(() => undefined);
-    if (now) seen.current = sequenceOf(now);
+    // The next run may have begun, and ended, before the end of this one was known here.
+    const isBehind = shownRun.current !== undefined && now?.runId !== shownRun.current;
+    if (now) seen.current = isBehind ? BEHIND : sequenceOf(now);
     isFresh.current = true;
     for (const key of ["runs", "durations"]) void queries.invalidateQueries({ queryKey: [key, id] });
     for (const key of ["sessions", "pending"]) void queries.invalidateQueries({ queryKey: [key] });
@@ -248,7 +255,8 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     const sequence = sequenceOf(now);
     const before = seen.current;
     seen.current = sequence;
-    const goesOn = now.runStatus === "running" || (before !== null && before !== sequence);
+    const isBehind = before === BEHIND && synced.current !== sequence;
+    const goesOn = now.runStatus === "running" || isBehind || (before !== null && before !== BEHIND && before !== sequence);
     // A question is shown that nobody waits for any more: once for each state of the stream.
     const isStale = hasOpen && now.runStatus !== undefined && !now.runStatus.startsWith("suspended") && synced.current !== sequence;
     if (!goesOn && !isStale) return;
