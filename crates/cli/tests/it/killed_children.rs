@@ -109,7 +109,7 @@ async fn a_companion_goes_on_after_a_kill() {
         let asked = asked(&served, agent).await;
         let child = asked["sessionId"].as_str().unwrap().to_owned();
         // The call can be answered a little before the run of its session has ended.
-        comes_to(&served, &child, "paused").await;
+        comes_to(&served, &child, "suspended_client_tool").await;
         let shown = folder.helix(&["sessions", "show", agent]).ends(0).out;
         let line = format!("└─ cashier {child} suspended, named till by call c1");
         assert!(shown.contains(&line), "{shown}");
@@ -153,16 +153,16 @@ async fn asked(served: &Served, session: &str) -> Value {
     }
 }
 
-/// Waits until a session has this status.
+/// Waits until the run of a session has this status.
 async fn comes_to(served: &Served, session: &str, status: &str) {
     loop {
         let (_, now) = served
             .ask(&format!("/status?sessionId={session}"), None, ALICE)
             .await;
-        match now["status"].as_str() {
+        match now["runStatus"].as_str() {
             Some(reached) if reached == status => return,
-            Some("active" | "paused") => tokio::task::yield_now().await,
-            _ => panic!("{session} does not come to {status}: {now}"),
+            Some("failed" | "interrupted") => panic!("{session} does not come to {status}: {now}"),
+            _ => tokio::task::yield_now().await,
         }
     }
 }
