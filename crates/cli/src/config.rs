@@ -14,6 +14,7 @@ mod runtime;
 mod section;
 mod server;
 mod store;
+mod store_servers;
 mod suggest;
 mod tool_options;
 mod tools;
@@ -31,7 +32,9 @@ pub use runtime::RuntimeConfig;
 pub(crate) use section::{At, Section, Source};
 pub(crate) use server::listen_address;
 pub use server::{ServerConfig, TokenConfig, TokenSecret};
+pub(crate) use store::is_outside;
 pub use store::{StoreUrl, StoreUrlError};
+pub use store_servers::{Demand, PostgresPlace, RedisPlace};
 
 /// A configuration that was read and validated.
 #[derive(Debug)]
@@ -41,6 +44,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// The URL of the store; `None` if the file has none.
     pub store: Option<StoreUrl>,
+    /// The URL of the streams; `None` if they are kept in the store.
+    pub stream: Option<StoreUrl>,
     /// The configuration of the runtime.
     pub runtime: RuntimeConfig,
     /// The agents, in the order of the file.
@@ -134,7 +139,7 @@ impl Config {
         };
         let server = server::read(top.section("server")?)?;
         let store = store::read(top.section("store")?, folder)?;
-        store::read_stream(top.section("stream")?, store.as_ref(), folder)?;
+        let stream = store::read_stream(top.section("stream")?, store.as_ref(), folder)?;
         let runtime = runtime::read(top.section("runtime")?)?;
         let mut models = models::Models::default();
         for (name, section) in top.named("models")? {
@@ -165,6 +170,7 @@ impl Config {
         Ok(Self {
             server,
             store,
+            stream,
             runtime,
             agents,
             services: all.services,

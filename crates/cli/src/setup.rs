@@ -1,23 +1,22 @@
 //! Builds everything a command needs from the configuration: agents, store, runtime.
 
+mod open;
 mod place;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use helix_agents_core::agent::AgentRegistry;
 use helix_agents_core::agent::AnyAgent;
 use helix_agents_core::id::IdSource;
-use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::time::Clock;
 use helix_agents_runtime_local::{LocalRuntime, LocalRuntimeBuilder, SystemClock, UuidIds};
-use helix_agents_store_sqlite::{Error as SqliteError, SqliteConfig, SqliteStore};
 
 use crate::config::{Config, ConfigError, StoreUrl};
 use crate::{UsageError, demo};
 
+pub use open::{Opening, open_store};
 pub use place::Place;
 
 /// The configuration file that is read if none is named.
@@ -46,6 +45,8 @@ pub struct Plan {
     pub config: Config,
     /// The URL of the store.
     pub store: StoreUrl,
+    /// The URL of the streams; `None` if they are kept in the store.
+    pub stream: Option<StoreUrl>,
 }
 
 impl Plan {
@@ -54,7 +55,12 @@ impl Plan {
     /// # Errors
     /// A [`UsageError`] if the store cannot be used.
     pub async fn open(self) -> anyhow::Result<Setup> {
-        let backend = open_store(&self.store, false, self.config.runtime.keep_deltas).await?;
+        self.open_as(Opening::Create).await
+    }
+
+    pub(crate) async fn open_as(self, opening: Opening) -> anyhow::Result<Setup> {
+        let keep_deltas = self.config.runtime.keep_deltas;
+        let backend = open_store(&self.store, self.stream.as_ref(), opening, keep_deltas).await?;
         Ok(Setup::new(self, backend))
     }
 
@@ -74,11 +80,7 @@ impl Plan {
     pub fn must_exist(&self) -> Result<(), UsageError> {
         match self.missing() {
             None => Ok(()),
-            Some(_) => Err(UsageError(format!(
-                "store {} not found; name the one you mean with --store or --config, or let `helix \
-                 run`, `serve` or `migrate` make it",
-                self.store
-            ))),
+            Some(_) => Err(open::not_found(&self.store)),
         }
     }
 
@@ -133,24 +135,6 @@ impl Plan {
             }
             None => UsageError(why).into(),
         })
-    }
-
-    /// Checks the URL of the stream store. Streams are kept in the store; a separate place is not
-    /// supported yet.
-    ///
-    /// # Errors
-    /// A [`UsageError`] that says what to write instead.
-    pub fn check_stream(&self, url: &str) -> Result<(), UsageError> {
-        let stream = StoreUrl::parse(url, Path::new("."))
-            .map_err(|error| UsageError(format!("--stream: {error}")))?;
-        if stream == self.store {
-            return Ok(());
-        }
-        Err(UsageError(format!(
-            "--stream: streams outside of the store ({}) are not supported yet; leave --stream out, and \
-             they are kept in the store",
-            self.store
-        )))
     }
 }
 
@@ -215,63 +199,4 @@ impl Setup {
     pub fn runtime(&self) -> LocalRuntime {
         self.runtime_builder().build()
     }
-}
-
-/// Creates a folder that only its owner can read. An existing one is not changed.
-fn make_private(folder: &Path) -> std::io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
-}
-
-/// Opens a store. An empty one is set up; an older schema is upgraded if `migrate` is set, and
-/// refused otherwise. The deltas of a turn are kept for `keep_deltas` after its end.
-///
-/// # Errors
-/// A [`UsageError`] that says what to do.
-pub async fn open_store(
-    url: &StoreUrl,
-    migrate: bool,
-    keep_deltas: Duration,
-) -> Result<Backend, UsageError> {
-    let path = match url {
-        StoreUrl::Memory => return Ok(MemoryStore::new().keep_deltas(keep_deltas).into()),
-        StoreUrl::Sqlite(path) => path,
-    };
-    if path == Path::new(STORE)
-        && let Some(folder) = path.parent()
-    {
-        make_private(folder).map_err(|error| {
-            UsageError(format!(
-                "the folder {} cannot be created: {error}",
-                folder.display()
-            ))
-        })?;
-    }
-    let open = async |migrate| {
-        let config = SqliteConfig::new()
-            .migrate(migrate)
-            .keep_deltas(keep_deltas);
-        SqliteStore::open_with(path, config).await
-    };
-    let opened = match open(migrate).await {
-        Err(SqliteError::SchemaTooOld { found: 0, .. }) => open(true).await,
-        Err(SqliteError::SchemaTooOld { found, known, .. }) => {
-            return Err(UsageError(format!(
-                "the store {url} has schema version {found}, this program needs {known}; run \
-                 `helix migrate --store {}`",
-                place::quoted(&url.to_string())
-            )));
-        }
-        other => other,
-    };
-    let store = opened.map_err(|error| {
-        let causes =
-            std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
-        let causes: String = causes.map(|cause| format!(": {cause}")).collect();
-        UsageError(format!("the store {url} cannot be used: {error}{causes}"))
-    })?;
-    Ok(store.into())
 }

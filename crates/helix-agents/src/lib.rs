@@ -259,6 +259,7 @@ The guide `docs/testing.md` has the rest.
 //! - `runtime-local` (on by default): [`LocalRuntime`], which runs agents in your own process.
 //! - `store-sqlite` (on by default): [`SqliteStore`], which keeps sessions in a file. [`MemoryStore`] is
 //!   always there.
+//! - `store-postgres`: `PostgresStore`, and `store-redis`: `RedisStore`, which processes on several hosts share.
 //! - `server`: the agent and chat routes, as a router to serve or to nest, and the bridge to the AI SDK as `wire`.
 //! - `testing`: the test kit, as `helix_agents::testing`.
 //!
@@ -325,6 +326,10 @@ pub use helix_agents_runtime_local::{
 };
 #[cfg(feature = "server")]
 pub use helix_agents_server as server;
+#[cfg(feature = "store-postgres")]
+pub use helix_agents_store_postgres::{PostgresConfig, PostgresStore};
+#[cfg(feature = "store-redis")]
+pub use helix_agents_store_redis::{Durability, RedisConfig, RedisStore};
 #[cfg(feature = "store-sqlite")]
 pub use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};
 #[cfg(feature = "server")]

@@ -15,6 +15,10 @@ pub use helix_agents_macros::{tool, toolset};
 pub use helix_agents_runtime_local::LocalRuntime;
 #[cfg(feature = "server")]
 pub use helix_agents_server::Tokens;
+#[cfg(feature = "store-postgres")]
+pub use helix_agents_store_postgres::PostgresStore;
+#[cfg(feature = "store-redis")]
+pub use helix_agents_store_redis::RedisStore;
 #[cfg(feature = "store-sqlite")]
 pub use helix_agents_store_sqlite::SqliteStore;
 pub use serde_json::json;

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::exit::Exit;
 use crate::screen::Screen;
-use crate::setup::{Place, Plan, open_store};
+use crate::setup::{Opening, Place};
 
 /// Brings the store's schema up to date. An empty store is set up automatically.
 #[derive(Debug, Args)]
@@ -19,8 +19,9 @@ pub(crate) struct Migrate {
 
 impl Migrate {
     pub(crate) async fn run(self) -> anyhow::Result<Exit> {
-        let Plan { store, config, .. } = self.place.read()?;
-        open_store(&store, true, config.runtime.keep_deltas).await?;
+        let plan = self.place.read()?;
+        let store = plan.store.clone();
+        plan.open_as(Opening::Migrate).await?;
         let screen = Screen::of_process();
         if self.json {
             screen.json(&json!({ "store": store.to_string(), "upToDate": true }))?;

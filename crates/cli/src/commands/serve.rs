@@ -21,9 +21,6 @@ pub(crate) struct Serve {
     /// The agent of chats that name none; default: the first one
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// The URL of the stream store; overrides the configuration
-    #[arg(long, value_name = "URL")]
-    stream: Option<String>,
     #[command(flatten)]
     place: Place,
 }
@@ -34,9 +31,6 @@ impl Serve {
         let tokens = access::tokens(&plan)?;
         plan.check_environment()?;
         let listen = self.listen.unwrap_or(plan.config.server.listen);
-        if let Some(url) = &self.stream {
-            plan.check_stream(url)?;
-        }
         let agent = plan.default_agent(self.agent.as_deref())?;
         let setup = plan.open().await?;
         let metrics = RunMetrics::new();

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::store_servers::{PostgresPlace, RedisPlace};
 use super::suggest::remedy;
 use super::{At, ConfigError, Section};
 
@@ -10,28 +11,32 @@ use super::{At, ConfigError, Section};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreUrl {
-    /// In memory, until the process ends.
+    /// In the memory of this process; gone when it ends.
     Memory,
     /// In a SQLite file.
     Sqlite(PathBuf),
+    /// In a PostgreSQL database.
+    Postgres(PostgresPlace),
+    /// On a Redis server or cluster.
+    Redis(RedisPlace),
 }
 
 /// The error of an invalid store URL.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
 pub struct StoreUrlError {
-    /// The problem, and what to write instead.
-    pub message: String,
+    message: String,
 }
 
 impl StoreUrl {
-    /// Parses a URL; a path in it is relative to `folder`.
+    /// Parses a URL. The path of a SQLite file is relative to `folder`, since a file named in a
+    /// configuration is beside it.
     ///
     /// # Errors
     /// A [`StoreUrlError`] that says what to write instead.
     pub fn parse(url: &str, folder: &Path) -> Result<Self, StoreUrlError> {
-        const FORMS: &str = "write `sqlite:PATH` or `memory:`";
+        const FORMS: &str = "write `sqlite:PATH`, `postgres://...`, `redis://...` or `memory:`";
         let wrong = |message: String| StoreUrlError { message };
         let Some((scheme, rest)) = url.split_once(':') else {
             return Err(wrong(format!("`{url}` is not a store URL; {FORMS}")));
@@ -55,16 +60,52 @@ impl StoreUrl {
                 };
                 Ok(Self::Sqlite(folder.join(path)))
             }
-            "postgres" | "postgresql" | "redis" | "rediss" => Err(wrong(format!(
-                "stores of kind `{scheme}` are not supported yet; {FORMS}"
-            ))),
+            "postgres" | "postgresql" => Ok(Self::Postgres(PostgresPlace::new(url))),
+            "redis" | "rediss" => Ok(Self::Redis(RedisPlace::new(url))),
             _ => {
-                let remedy = remedy(scheme, ["sqlite", "memory"]);
+                let remedy = remedy(scheme, ["sqlite", "postgres", "redis", "memory"]);
                 Err(wrong(format!(
                     "unknown kind of store `{scheme}`; {remedy} ({FORMS})"
                 )))
             }
         }
+    }
+
+    /// Whether two URLs name the same place, whatever else is said about it.
+    #[must_use]
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Postgres(one), Self::Postgres(other)) => one.url == other.url,
+            (Self::Redis(one), Self::Redis(other)) => one.url == other.url,
+            _ => self == other,
+        }
+    }
+
+    fn read(section: &Section<'_>, folder: &Path) -> Result<Self, ConfigError> {
+        let At { value, at } = section.required("url", "\"sqlite:helix.db\"")?;
+        let url = Self::parse(&value, folder);
+        let mut url = url.map_err(|error| section.error(&at, error.message))?;
+        match &mut url {
+            Self::Postgres(place) => {
+                section.refuse(&RedisPlace::KEYS, "PostgreSQL")?;
+                place.read(section)?;
+            }
+            Self::Redis(place) => {
+                section.refuse(&PostgresPlace::KEYS, "Redis")?;
+                place.read(section)?;
+            }
+            Self::Memory | Self::Sqlite(_) => {
+                let kind = if url == Self::Memory {
+                    "a store in memory"
+                } else {
+                    "SQLite"
+                };
+                section.refuse(&PostgresPlace::KEYS, kind)?;
+                section.refuse(&RedisPlace::KEYS, kind)?;
+            }
+        }
+        section.finish()?;
+        Ok(url)
     }
 }
 
@@ -73,46 +114,51 @@ impl fmt::Display for StoreUrl {
         match self {
             Self::Memory => f.write_str("memory:"),
             Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            Self::Postgres(place) => place.fmt(f),
+            Self::Redis(place) => place.fmt(f),
         }
     }
 }
 
+/// Reads `[store]` or `[stream]`.
 pub(super) fn read(
     section: Option<Section<'_>>,
+    folder: &Path,
+) -> Result<Option<StoreUrl>, ConfigError> {
+    section
+        .map(|section| StoreUrl::read(&section, folder))
+        .transpose()
+}
+
+/// Reads `[stream]`, beside what `[store]` says.
+pub(super) fn read_stream(
+    section: Option<Section<'_>>,
+    store: Option<&StoreUrl>,
     folder: &Path,
 ) -> Result<Option<StoreUrl>, ConfigError> {
     let Some(section) = section else {
         return Ok(None);
     };
-    let url = section.required("url", "\"sqlite:helix.db\"")?;
-    section.finish()?;
-    url_of(&section, &url, folder).map(Some)
-}
-
-/// Checks `[stream]`. Streams are kept in the store; separate ones are for stores that are not
-/// supported yet.
-pub(super) fn read_stream(
-    section: Option<Section<'_>>,
-    store: Option<&StoreUrl>,
-    folder: &Path,
-) -> Result<(), ConfigError> {
-    let Some(section) = section else {
-        return Ok(());
-    };
-    let url = section.required("url", "\"sqlite:helix.db\"")?;
-    section.finish()?;
-    if Some(&url_of(&section, &url, folder)?) == store {
-        return Ok(());
+    let stream = StoreUrl::read(&section, folder)?;
+    // Without [store] it is up to the command line.
+    if let Some(store) = store {
+        let is_outside = is_outside(&stream, store);
+        is_outside.map_err(|message| section.error(&section.at, message))?;
     }
-    let message = "streams outside of the store are not supported yet; leave [stream] out, and they \
-                   are kept in the store";
-    Err(section.error(&url.at, message))
+    Ok(Some(stream))
 }
 
-fn url_of(
-    section: &Section<'_>,
-    At { value, at }: &At<String>,
-    folder: &Path,
-) -> Result<StoreUrl, ConfigError> {
-    StoreUrl::parse(value, folder).map_err(|error| section.error(at, error.message))
+/// Whether streams at this URL are outside of the store.
+///
+/// # Errors
+/// What to write instead, if they cannot be.
+pub(crate) fn is_outside(stream: &StoreUrl, store: &StoreUrl) -> Result<bool, String> {
+    match (store, stream) {
+        _ if stream.is_same_place(store) => Ok(false),
+        (StoreUrl::Postgres(_), StoreUrl::Redis(_)) => Ok(true),
+        _ => Err(format!(
+            "streams at {stream} do not go with the store {store}: only PostgreSQL has its streams elsewhere, on \
+             Redis; leave the stream out, and it is kept in the store"
+        )),
+    }
 }

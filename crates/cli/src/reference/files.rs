@@ -125,29 +125,84 @@ static TOKEN: Table = Table {
 };
 
 const ID: &str = "^[A-Za-z0-9_.:-]{1,256}$";
-const STORE_URL: &str = "^(memory:|sqlite:.+)$";
+const STORE_URL: &str = "^(memory:|sqlite:.+|postgres(ql)?:.+|rediss?:.+)$";
+
+const SCHEMA: Key = Key::new(
+    "schema",
+    Shape::Text,
+    "PostgreSQL only: the schema of the tables.",
+)
+.default("\"helix\"");
+const CONNECTIONS: Key = Key::new(
+    "connections",
+    Shape::Count(1),
+    "PostgreSQL only: the most connections of this process, at most 10,000. Up to two more are for notifications.",
+)
+.default("16");
+const PREPARED_STATEMENTS: Key = Key::new(
+    "prepared_statements",
+    Shape::Flag,
+    "PostgreSQL only: whether statements are prepared once for each connection. Say false behind pgbouncer with \
+     `pool_mode = transaction`.",
+)
+.default("true");
+const LISTEN_URL: Key = Key::new(
+    "listen_url",
+    Shape::Text,
+    "PostgreSQL only: the URL of the connections for notifications, where `url` leads to a pooler. Default: `url`.",
+);
+const PREFIX: Key = Key::new(
+    "prefix",
+    Shape::Text,
+    "Redis only: the beginning of all keys.",
+)
+.default("\"helix\"");
+const DURABILITY: Key = Key::new(
+    "durability",
+    Shape::Choice(&["always", "every_second", "memory", "unchecked"]),
+    "Redis only: what the server must promise of a commit, else it is refused: that it survives a loss of power, that \
+     a loss of power takes a second of commits at most, or nothing. `unchecked` is for servers that do not tell their \
+     settings. Default: any server, with a warning for one that promises less than `always`.",
+);
 
 static STORE: Table = Table {
     title: "[store]",
     about: "Where sessions are stored. Default: `.helix/helix.db`.",
-    keys: &[Key::new(
-        "url",
-        Shape::Matching(STORE_URL),
-        "`sqlite:PATH`, or `memory:` until the process ends.",
-    )
-    .required()],
+    keys: &[
+        Key::new(
+            "url",
+            Shape::Matching(STORE_URL),
+            "`sqlite:PATH`, `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, `redis://HOST:PORT`, or `memory:` until the \
+             process ends.",
+        )
+        .required(),
+        SCHEMA,
+        CONNECTIONS,
+        PREPARED_STATEMENTS,
+        LISTEN_URL,
+        PREFIX,
+        DURABILITY,
+    ],
     rules: &[],
 };
 
 static STREAM: Table = Table {
     title: "[stream]",
-    about: "Where streams are stored. Only the store itself is supported.",
-    keys: &[Key::new(
-        "url",
-        Shape::Matching(STORE_URL),
-        "The same as `url` of `[store]`.",
-    )
-    .required()],
+    about: "Where streams are stored. Default: in the store. A PostgreSQL store can have them on Redis.",
+    keys: &[
+        Key::new(
+            "url",
+            Shape::Matching(STORE_URL),
+            "The same as `url` of `[store]`, or `redis://HOST:PORT`.",
+        )
+        .required(),
+        SCHEMA,
+        CONNECTIONS,
+        PREPARED_STATEMENTS,
+        LISTEN_URL,
+        PREFIX,
+        DURABILITY,
+    ],
     rules: &[],
 };
 

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use helix_agents_core::memory::MemoryStore;
 
-use super::{CONFIG, Plan, STORE, Setup, demo_config};
+use super::{CONFIG, Opening, Plan, STORE, Setup, demo_config};
 use crate::UsageError;
-use crate::config::{Config, StoreUrl};
+use crate::config::{Config, StoreUrl, is_outside};
 use crate::screen::{Look, Screen};
 
 /// The configuration and the store of a command.
@@ -16,9 +16,12 @@ pub struct Place {
     /// The configuration file; default: `helix.toml` if it exists, else the built-in demo agents
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The store URL: `sqlite:PATH` or `memory:`; overrides the configuration
+    /// The store URL: `sqlite:PATH`, `postgres://...`, `redis://...` or `memory:`; overrides the configuration
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
+    /// The URL of the streams, where they are not kept in the store; overrides the configuration
+    #[arg(long, value_name = "URL")]
+    pub stream: Option<String>,
 }
 
 impl Place {
@@ -42,10 +45,22 @@ impl Place {
             (None, Some(store)) => store.clone(),
             (None, None) => StoreUrl::Sqlite(STORE.into()),
         };
+        let stream = match (&self.stream, &config.stream) {
+            (Some(url), _) => Some(
+                StoreUrl::parse(url, Path::new("."))
+                    .map_err(|error| UsageError(format!("--stream: {error}")))?,
+            ),
+            (None, stream) => stream.clone(),
+        };
+        let stream = match stream {
+            Some(stream) if is_outside(&stream, &store).map_err(UsageError)? => Some(stream),
+            _ => None,
+        };
         Ok(Plan {
             file,
             config,
             store,
+            stream,
         })
     }
 
@@ -64,7 +79,7 @@ impl Place {
     pub async fn open_existing(&self) -> anyhow::Result<Setup> {
         let plan = self.read()?;
         plan.must_exist()?;
-        plan.open().await
+        plan.open_as(Opening::Existing).await
     }
 
     /// Reads the configuration and opens the store, for commands that list its content. A store
@@ -92,9 +107,10 @@ impl Place {
             line.push_str(" --config ");
             line.push_str(&quoted(&file.to_string_lossy()));
         }
-        if let Some(url) = &self.store {
-            line.push_str(" --store ");
-            line.push_str(&quoted(url));
+        for (option, url) in [("--store", &self.store), ("--stream", &self.stream)] {
+            if let Some(url) = url {
+                line.push_str(&format!(" {option} {}", quoted(url)));
+            }
         }
         line
     }

@@ -20,7 +20,7 @@ url = "http://127.0.0.1:9/refund"
 "#;
 
 /// The name of the error, the text that is replaced, and the replacement; an empty text appends.
-pub(crate) const BROKEN: [(&str, &str, &str); 87] = [
+pub(crate) const BROKEN: [(&str, &str, &str); 88] = [
     ("not toml", "[store]", "[store"),
     (
         "a key twice",
@@ -223,9 +223,14 @@ pub(crate) const BROKEN: [(&str, &str, &str); 87] = [
         "headers = { Authorization = { env = \"HELIX_TEST_NOT_SET\" } }",
     ),
     (
-        "a store that is not supported yet",
-        "sqlite:helix.db",
-        "postgres://localhost/db",
+        "an option of another kind of store",
+        "url = \"sqlite:helix.db\"",
+        "url = \"sqlite:helix.db\"\ndurability = \"always\"",
+    ),
+    (
+        "a durability that does not exist",
+        "url = \"sqlite:helix.db\"",
+        "url = \"redis://h\"\ndurability = \"alway\"",
     ),
     (
         "a store that does not exist",

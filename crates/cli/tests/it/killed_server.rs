@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::dice::{Dice, number};
-use crate::kit::{Folder, config};
+use crate::kit::{Folder, config_on};
 use crate::serving::Served;
 use crate::sse::{Frame, Reader};
 
@@ -59,7 +59,8 @@ async fn count(mut stream: TcpStream, reached: Reached) {
     let _ = stream.write_all(answer.as_bytes()).await;
 }
 
-fn folder(address: &str) -> Folder {
+/// A folder with an agent that calls a service in each of its steps.
+pub(crate) fn folder(store: &str, address: &str) -> Folder {
     let tool = |name: &str, idempotent: bool| {
         format!(
             "[tools.{name}]\nkind = \"http\"\nurl = \"http://{address}/\"\nidempotent = {idempotent}\n"
@@ -77,12 +78,13 @@ fn folder(address: &str) -> Folder {
         tool("once", false),
         tool("again", true)
     );
-    Folder::with(&config(&more), &json!({ "default": script }).to_string())
+    let text = config_on(store, &more);
+    Folder::with(&text, &json!({ "default": script }).to_string())
 }
 
 /// Reads chunks after a sequence until `limit` have come or the stream ended; returns whether it
 /// ended.
-async fn read(served: &Served, seen: &mut Vec<(u64, String)>, limit: usize) -> bool {
+pub(crate) async fn read(served: &Served, seen: &mut Vec<(u64, String)>, limit: usize) -> bool {
     let after = seen.last().map_or(0, |(id, _)| *id);
     let mut reader = Reader::after(served, "s", after).await;
     for _ in 0..limit {
@@ -97,7 +99,7 @@ async fn read(served: &Served, seen: &mut Vec<(u64, String)>, limit: usize) -> b
 
 async fn killed_run(dice: &mut Dice) {
     let (address, reached) = counting().await;
-    let folder = folder(&address);
+    let folder = folder("[store]\nurl = \"sqlite:helix.db\"\n", &address);
     let mut served = Served::start(&folder, &["serve"]);
     let start = json!({ "sessionId": "s", "agentType": "a", "message": "go" });
     let (status, _) = served.ask("/start", Some(start), None).await;
@@ -113,7 +115,13 @@ async fn killed_run(dice: &mut Dice) {
         served = Served::start(&folder, &["serve"]);
     }
     while !read(&served, &mut seen, usize::MAX).await {}
+    check(&served, &seen, &reached).await;
+    served.kill();
+}
 
+/// Checks that the run of session `s` is complete, that no call was made twice that must not be, and that a reader who
+/// has seen these chunks has missed nothing.
+pub(crate) async fn check(served: &Served, seen: &[(u64, String)], reached: &Reached) {
     let (_, now) = served.ask("/status?sessionId=s", None, None).await;
     assert_eq!(now["status"], json!("completed"), "{now}");
     let (_, told) = served
@@ -154,13 +162,12 @@ async fn killed_run(dice: &mut Dice) {
     // Sequences only grow, and reading everything again gives the same remaining chunks.
     assert!(seen.is_sorted_by(|(one, _), (other, _)| one < other));
     let mut again = Vec::new();
-    assert!(read(&served, &mut again, usize::MAX).await);
+    assert!(read(served, &mut again, usize::MAX).await);
     let kept: BTreeMap<_, _> = seen.iter().cloned().collect();
     for (id, data) in &again {
         let known = kept.get(id);
         assert!(known.is_none_or(|known| known == data), "{id}: {data}");
     }
-    served.kill();
 }
 
 #[tokio::test(flavor = "multi_thread")]

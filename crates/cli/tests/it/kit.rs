@@ -114,9 +114,12 @@ impl Folder {
 
 /// Returns the configuration of most tests: a store, a scripted model, and what is added.
 pub(crate) fn config(more: &str) -> String {
-    format!(
-        "[store]\nurl = \"sqlite:helix.db\"\n[models.fast]\nprovider = \"scripted\"\nscript = \"script.json\"\n{more}"
-    )
+    config_on("[store]\nurl = \"sqlite:helix.db\"\n", more)
+}
+
+/// Returns the same with another store.
+pub(crate) fn config_on(store: &str, more: &str) -> String {
+    format!("{store}[models.fast]\nprovider = \"scripted\"\nscript = \"script.json\"\n{more}")
 }
 
 /// Returns a tool from a configuration that has nothing else.

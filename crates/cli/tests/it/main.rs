@@ -23,6 +23,8 @@ mod busy;
 mod chat_readers;
 /// Context limits of agents in a file.
 mod contexts;
+/// The stores that several processes can share.
+mod databases;
 /// The built-in demo agents.
 mod demo;
 /// Pseudorandom numbers with a seed.
@@ -70,6 +72,8 @@ mod reference;
 mod runs;
 /// Configured secrets, which are never shown.
 mod secrets;
+/// Stores on servers.
+mod server_stores;
 /// A scripted HTTP service for the tests.
 mod service;
 /// The commands `helix serve` and `helix dev`.
@@ -86,6 +90,8 @@ mod stops;
 mod stores;
 /// Streams of `helix serve`: live, resumed, by many readers, after a restart.
 mod streams;
+/// Two servers, of which one is killed or frozen while it performs a run.
+mod taken_over;
 /// A real terminal, in a private tmux.
 mod terminal;
 /// Two servers over one store.

@@ -82,7 +82,7 @@ fn the_schema_accepts_what_the_documents_show() {
 
 /// Errors that only the program can detect: undefined names, missing files, and the content of
 /// texts.
-const UNSEEN: [&str; 20] = [
+const UNSEEN: [&str; 21] = [
     "a summary by a model that is not defined",
     "turns to keep near a limit that is not known",
     "a tool that is not defined",
@@ -92,6 +92,7 @@ const UNSEEN: [&str; 20] = [
     "a header that every call has",
     "a header with an invalid name",
     "a header whose variable is not set",
+    "an option of another kind of store",
     "a stream outside of the store",
     "an invalid schema",
     "a schema that is not an object",

@@ -310,11 +310,11 @@ async fn flags_set_the_default_agent_and_the_stream_store() {
         ),
         (
             &["serve", "--stream", "redis://127.0.0.1"],
-            "--stream: stores of kind `redis` are not supported yet",
+            "only PostgreSQL has its streams elsewhere, on Redis; leave the stream out",
         ),
         (
             &["serve", "--stream", "sqlite:other.db"],
-            "streams outside of the store (sqlite:helix.db) are not supported yet",
+            "streams at sqlite:other.db do not go with the store sqlite:helix.db",
         ),
         (
             &["serve", "--stream", "here"],

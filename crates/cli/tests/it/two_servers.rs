@@ -1,19 +1,32 @@
 //! Tests of two servers over one store: a request reaches a run wherever it is performed.
+//!
+//! proves: SRV-04
 
 use serde_json::{Value, json};
 
-use crate::kit::{Folder, config};
+use crate::databases::on_each_store;
+use crate::killed_server::counting;
+use crate::kit::{Folder, config_on};
 use crate::serving::Served;
 
 /// A reply that takes longer than any test, and a short one.
 const SCRIPT: &str = r#"{ "rules": [
-    { "match": "long", "steps": [ { "text": "TEXT", "chunk_chars": 4, "delay_ms": 20 } ] } ],
+    { "match": "long", "steps": [ { "text": "TEXT", "chunk_chars": 4, "delay_ms": 20 } ] },
+    { "match": "refund", "steps": [
+        { "tool_calls": [ { "id": "c", "name": "refund", "arguments": { "cents": 500 } } ] },
+        { "text": "Refunded." } ] } ],
   "default": [ { "text": "Echo: {{last_user}}" } ] }"#;
 
-fn two_servers() -> (Folder, Served, Served) {
+on_each_store!(
+    a_run_is_interrupted_by_way_of_another_server
+    a_message_by_way_of_another_server_interrupts_the_run
+    a_run_is_approved_and_continued_by_way_of_another_server
+);
+
+fn two_servers(store: &str, more: &str) -> (Folder, Served, Served) {
     let agent = "[server]\nallow_unauthenticated = true\n[agents.a]\nmodel = \"fast\"\n";
     let script = SCRIPT.replace("TEXT", &"word ".repeat(4_000));
-    let folder = Folder::with(&config(agent), &script);
+    let folder = Folder::with(&config_on(store, &format!("{agent}{more}")), &script);
     let serve = ["serve", "--config", "helix.toml"];
     let one = Served::start(&folder, &serve);
     let other = Served::start(&folder, &serve);
@@ -36,10 +49,8 @@ async fn posted(server: &Served, path: &str, body: Value) -> Value {
     answer
 }
 
-/// proves: SRV-04
-#[tokio::test(flavor = "multi_thread")]
-async fn a_run_is_interrupted_by_way_of_another_server() {
-    let (_folder, one, other) = two_servers();
+async fn a_run_is_interrupted_by_way_of_another_server(store: &str) {
+    let (_folder, one, other) = two_servers(store, "");
     let start = json!({ "sessionId": "s", "agentType": "a", "message": "long" });
     let started = posted(&one, "/start", start).await;
     read_until(&other, "text_delta").await;
@@ -59,9 +70,8 @@ async fn a_run_is_interrupted_by_way_of_another_server() {
 }
 
 /// A message to one server interrupts the run that another one performs, and is answered.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_message_by_way_of_another_server_interrupts_the_run() {
-    let (_folder, one, other) = two_servers();
+async fn a_message_by_way_of_another_server_interrupts_the_run(store: &str) {
+    let (_folder, one, other) = two_servers(store, "");
     let start = json!({ "sessionId": "s", "agentType": "a", "message": "long" });
     posted(&one, "/start", start).await;
     read_until(&other, "text_delta").await;
@@ -73,4 +83,32 @@ async fn a_message_by_way_of_another_server_interrupts_the_run() {
     assert_eq!(status["runId"], sent["runId"]);
     let (_, messages) = one.ask("/sessions/s/messages", None, None).await;
     assert_eq!(messages["messages"][3]["content"], "Echo: and you?");
+}
+
+/// The run that one server started waits for an approval; it is given to the other one, which performs the rest.
+async fn a_run_is_approved_and_continued_by_way_of_another_server(store: &str) {
+    let (address, reached) = counting().await;
+    let refund = format!(
+        "tools = [\"refund\"]\n[tools.refund]\nkind = \"http\"\nurl = \"http://{address}/\"\nrequire_approval = true\n"
+    );
+    let (_folder, one, other) = two_servers(store, &refund);
+    let start = json!({ "sessionId": "s", "agentType": "a", "message": "refund" });
+    posted(&one, "/start", start).await;
+    assert!(other.end("s", None).await["suspended"].is_object());
+    let (_, now) = other.ask("/status?sessionId=s", None, None).await;
+    let approval = json!({
+        "sessionId": "s", "kind": "approval-response", "toolCallId": "c", "approved": true,
+        "approvalId": now["pending"][0]["approvalId"],
+    });
+    let taken = posted(&other, "/submit-tool-result", approval.clone()).await;
+    let wanted = json!({ "status": "accepted", "continuation": "new_run" });
+    assert_eq!(taken, wanted);
+    let again = posted(&one, "/submit-tool-result", approval).await;
+    assert_eq!(again["status"], "already_completed");
+    assert_eq!(one.end("s", None).await["status"], "completed");
+    for server in [&one, &other] {
+        let (_, messages) = server.ask("/sessions/s/messages", None, None).await;
+        assert_eq!(messages["messages"][3]["content"], "Refunded.");
+    }
+    assert_eq!(reached.lock().unwrap().len(), 1);
 }
