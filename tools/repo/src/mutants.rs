@@ -57,7 +57,7 @@ pub(crate) fn run(tree: &Tree, which: Selection<'_>) -> Result<Report> {
     }
     let target = target(tree)?;
     let bench = Bench {
-        copy: WorkCopy::new(tree, &target)?,
+        copy: WorkCopy::new(tree, &target.join("mutants"))?,
         runner: Runner::new(target),
     };
     bench.check_unmutated(&mutants)?;
@@ -123,11 +123,12 @@ fn stale(tree: &Tree, mutants: &[(String, Mutant)]) -> Result<Vec<String>> {
     Ok(breaches)
 }
 
-/// Where mutants are built: one folder for all of them, apart from everyday builds.
+/// Where mutants are built: where everything else is, so that the dependencies are there already. What is built of the
+/// copy has other names than what is built of the tree itself.
 fn target(tree: &Tree) -> Result<PathBuf> {
     let target =
         env::var_os("CARGO_TARGET_DIR").map_or_else(|| tree.root().join("target"), PathBuf::from);
-    std::path::absolute(target.join("mutants")).map_err(Error::io("find the target folder"))
+    std::path::absolute(target).map_err(Error::io("find the target folder"))
 }
 
 struct Bench {
