@@ -46,13 +46,27 @@ end
 return write()
 ";
 
-/// Performs commands that read, as of one instant, and returns their answers.
+/// Performs commands that read, as of one instant, and returns their answers. One about many fields or members is
+/// performed in parts: a script can pass on only so many words.
 const READING: &str = r"#!lua flags=no-writes
 local a, i, out = ARGV, 1, {}
 local count = #a
 while i <= count do
   local words = tonumber(a[i])
-  out[#out + 1] = redis.call(unpack(a, i + 1, i + words))
+local function ask(first, last)
+  if last - first <= 1001 then
+    return redis.call(unpack(a, first, last))
+  end
+  local all = {}
+  for from = first + 2, last, 1000 do
+    local part = redis.call(a[first], a[first + 1], unpack(a, from, math.min(from + 999, last)))
+    for n = 1, #part do
+      all[#all + 1] = part[n]
+    end
+  end
+  return all
+end
+  out[#out + 1] = ask(i + 1, i + words)
   i = i + words + 1
 end
 return out
