@@ -153,7 +153,7 @@ impl RedisStore {
             true => &scripts.write_although_full,
             false => &scripts.write,
         };
-        let keys = [self.keys().meta(shard)];
+        let keys = [self.keys().meta(shard), self.keys().never(shard)];
         let answer = self
             .call(shard, script, &keys, &transaction.arguments())
             .await?;
@@ -179,7 +179,7 @@ impl RedisStore {
 
     /// Reads as of one instant.
     pub(crate) async fn read(&self, shard: Shard, reads: Reads) -> failure::Result<Answers> {
-        let keys = [self.keys().meta(shard)];
+        let keys = [self.keys().meta(shard), self.keys().never(shard)];
         let answer = self
             .ask(shard, &self.inner.scripts.read, &keys, &reads.0)
             .await?;
