@@ -30,7 +30,8 @@ local function write()
       i = i + 5
     elseif words == -1 then
       local last = redis.call('HGET', info, 'last') or '0'
-      redis.call('ZADD', a[i + 1], a[i + 2], last .. ':' .. a[i + 3])
+      local incarnation = redis.call('HGET', info, 'inc') or '0'
+      redis.call('ZADD', a[i + 1], a[i + 2], last .. ':' .. incarnation .. ':' .. a[i + 3])
       i = i + 4
     else
       redis.call(unpack(a, i + 1, i + words))
@@ -81,7 +82,7 @@ if redis.call('EXISTS', KEYS[2]) == 1 then
     rests[at] = redis.call('HGET', KEYS[2], entry[1])
   end
 end
-return {redis.call('HMGET', KEYS[3], 'trimmed', 'last', 'e'), entries, rests}
+return {redis.call('HMGET', KEYS[3], 'trimmed', 'last', 'e', 'inc'), entries, rests}
 ";
 
 /// Reads the ranges of an index, or the members that several indexes have in common.
