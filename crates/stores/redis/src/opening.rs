@@ -40,13 +40,35 @@ pub(crate) fn address(url: &str) -> (String, bool) {
     }
 }
 
-/// An address as errors show it.
-pub(crate) fn without_password(url: &str) -> String {
-    match (url.split_once("://"), url.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://***@{host}"),
-        _ => url.to_owned(),
+/// The addresses in a text, with commas between them. A comma within an address, as in a password, divides nothing.
+pub(crate) fn addresses(url: &str) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for part in url.split(',') {
+        let begins = part.contains("://") || part.trim_start().starts_with("unix:");
+        match all.last_mut() {
+            Some(last) if !begins => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => all.push(part.to_owned()),
+        }
     }
 }
+    all
+}
+
+/// An address as errors show it: neither a user nor options, in which a password may be.
+pub(crate) fn without_password(url: &str) -> String {
+    let (scheme, rest) = match url.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), url),
+    };
+    let (user, host) = match rest.rsplit_once('@') {
+        Some((_, host)) => ("***@", host),
+        None => ("", rest),
+    };
+    let host = host.split_once('?').map_or(host, |(host, _)| host);
+    format!("{scheme}{user}{host}")
 
 pub(crate) fn check_prefix(prefix: &str) -> Result<()> {
     let is_fine = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);

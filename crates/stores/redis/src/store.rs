@@ -98,7 +98,7 @@ impl RedisStore {
     /// [`Error`] says what is wrong with the address or the server.
     pub async fn open_with(url: &str, mut config: RedisConfig) -> Result<Self> {
         let mut clients = Vec::new();
-        for one in url.split(',') {
+        for one in opening::addresses(url) {
             let (one, is_cluster) = opening::address(one.trim());
             config.cluster |= is_cluster;
             let client = Client::open(one.as_str());
