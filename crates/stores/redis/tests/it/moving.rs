@@ -44,7 +44,7 @@ impl Move {
     async fn of(cluster: &mut RedisCluster, prefix: &str) -> Self {
         let tag = format!("{{{prefix}:00}}");
         let urls: Vec<String> = cluster.nodes().iter().map(|node| node.url()).collect();
-        let slot = integer(&urls[0], &["CLUSTER", "KEYSLOT", &tag]).await;
+        let slot = integer(urls.first().unwrap(), &["CLUSTER", "KEYSLOT", &tag]).await;
         let mut owner = None;
         for (at, url) in urls.iter().enumerate() {
             let keys = ["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()].map(str::to_owned);

@@ -123,7 +123,11 @@ fn a_holder_that_was_stopped_past_its_lease_cannot_write() {
         written += 1;
         assert!(written < before.len(), "it writes what is not its own");
     }
-    assert_eq!(written + 1, before.len(), "one message is of the other process");
+    assert_eq!(
+        written + 1,
+        before.len(),
+        "one message is of the other process"
+    );
     assert!(child.wait().unwrap().success());
     block_on(async {
         let found = store.messages(id().as_root(), Page::ALL).await.unwrap();
