@@ -287,6 +287,7 @@ suite! { ($)
         a_version_that_never_was_cannot_be_read,
         changes_of_one_commit_build_on_each_other,
         a_large_state_is_kept_version_by_version,
+        a_large_state_is_kept_through_thousands_of_writes,
     }
     notices {
         a_notice_to_a_session_at_rest_is_appended_at_once,
@@ -310,6 +311,7 @@ suite! { ($)
         checkpoints_are_listed_last_first,
         a_checkpoint_of_another_session_is_not_found,
         checkpoints_outlive_a_cut,
+        a_list_of_thousands_is_read_at_once,
     }
     runs {
         runs_are_kept_and_the_last_started_is_current,

@@ -67,23 +67,25 @@ pub use tools::{
 
 /// Makes one test per scenario: `$store` makes a new, empty backend, `$host` is the host. For a
 /// store that needs an async runtime, `block_on` is a function that runs a future on it, as in
-/// `store_contract!`. `only = [..]` chooses some scenarios by their names.
+/// `store_contract!`. `sampled = 3` kills it at three points of each scenario and not at every one
+/// ([`CrashTest::some_points`](crate::crash::CrashTest::some_points)). `only = [..]` chooses some
+/// scenarios by their names.
 #[macro_export]
 macro_rules! crash_tests {
     ($host:expr, $store:expr $(,)?) => {
         $crate::crash_tests!($host, $store, block_on = $crate::block_on);
     };
     ($host:expr, $store:expr, only = [$($name:ident),+ $(,)?] $(,)?) => {
-        $crate::crash_tests!(@ $host, $store, $crate::block_on, $($name)+);
+        $crate::crash_tests!(@ $host, $store, $crate::block_on, [], $($name)+);
     };
     (
-        $host:expr, $store:expr, block_on = $block_on:path,
+        $host:expr, $store:expr, block_on = $block_on:path $(, sampled = $count:literal)?,
         only = [$($name:ident),+ $(,)?] $(,)?
     ) => {
-        $crate::crash_tests!(@ $host, $store, $block_on, $($name)+);
+        $crate::crash_tests!(@ $host, $store, $block_on, [$($count)?], $($name)+);
     };
-    ($host:expr, $store:expr, block_on = $block_on:path $(,)?) => {
-        $crate::crash_tests!(@ $host, $store, $block_on,
+    ($host:expr, $store:expr, block_on = $block_on:path $(, sampled = $count:literal)? $(,)?) => {
+        $crate::crash_tests!(@ $host, $store, $block_on, [$($count)?],
             plain_text three_tools_in_parallel a_tool_that_fails structured_output
             forced_completion finish_beside_other_calls a_client_tool an_approval_that_is_given
             an_approval_that_is_denied a_mixed_batch two_pauses_in_one_turn
@@ -108,16 +110,22 @@ macro_rules! crash_tests {
             a_companion_that_is_ended a_session_that_is_deleted_while_a_child_runs
         );
     };
-    (@ $host:expr, $store:expr, $block_on:path, $($name:ident)*) => {$(
+    (@ $host:expr, $store:expr, $block_on:path, $points:tt, $($name:ident)*) => {$(
         #[test]
         fn $name() {
             let scenario = $crate::scenarios::$name();
             let test = $crate::crash::CrashTest::new(scenario).on($host);
-            let report = $block_on(test.every_point($store));
+            let report = $block_on($crate::crash_tests!(@play test, $store, $points));
             assert!(report.points >= 6, "{report:?}");
             report.check();
         }
     )*};
+    (@play $test:ident, $store:expr, []) => {
+        $test.every_point($store)
+    };
+    (@play $test:ident, $store:expr, [$count:literal]) => {
+        $test.some_points($store, $count)
+    };
 }
 
 /// The scenarios with sub-agents that random schedules and orders play.

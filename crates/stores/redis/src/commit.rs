@@ -123,6 +123,8 @@ impl RedisStore {
         for (session, place) in &known.places {
             transaction.expect(&self.keys().head(shard, session), "g", &place.generation);
         }
+        let claims = self.claims(&commit.root, deleted_children(&commit, &plan));
+        let claims = claims.await?;
         let generation = self.unique();
         let rows = std::mem::take(&mut plan.rows);
         transaction.makes_room = rows.iter().any(|(_, row)| *row == Row::DeleteAll);
@@ -140,6 +142,7 @@ impl RedisStore {
                         topics
                             .iter()
                             .for_each(|topic| self.inner.changes.ring(topic));
+                        self.drop_claims(claims).await;
                         Ok(Attempt::Done(plan.receipt(&headers, last)))
                     }
                 }
@@ -332,6 +335,13 @@ impl RedisStore {
                 .for_each(|session| remembered.forget(shard, session)),
         }
     }
+}
+
+/// The children that a commit deletes.
+fn deleted_children(commit: &Commit, plan: &Plan) -> Vec<SessionId> {
+    let gone = plan.headers.iter();
+    let gone = gone.filter(|(session, header)| header.is_none() && **session != commit.root);
+    gone.map(|(session, _)| session.clone()).collect()
 }
 
 /// What is stored after a commit: places, and states that are known.

@@ -5,6 +5,7 @@
 //! child there, revokes it: another generation of the place where the child would be lets the commit of the other root
 //! find out. Each claim has a text of its own, so that none is taken for an earlier one.
 
+use futures_util::future::{join_all, try_join_all};
 use helix_agents_core::SessionId;
 use helix_agents_core::store::{Change, Commit, Precondition, StoreError};
 
@@ -79,6 +80,37 @@ impl RedisStore {
             }
         }
         Ok(())
+    }
+
+    /// The claims of children that a commit deletes, as they are before it. Afterwards nobody claims an id with one of
+    /// them: whoever planned its creation before the deletion finds another floor, and claims the id again.
+    pub(crate) async fn claims(
+        &self,
+        root: &SessionId,
+        deleted: Vec<SessionId>,
+    ) -> Result<Vec<(SessionId, String)>> {
+        let claims = deleted.into_iter().map(|session| async move {
+            let entry = self.entry(&session).await?;
+            let is_own = entry.root()?.is_some_and(|of| of == *root);
+            Ok::<_, Failure>(is_own.then_some((session, entry.claim)))
+        });
+        let claims = try_join_all(claims).await?;
+        Ok(claims.into_iter().flatten().collect())
+    }
+
+    /// Takes claims out of the directory. One that stays, because the server cannot be asked, does no harm.
+    pub(crate) async fn drop_claims(&self, claims: Vec<(SessionId, String)>) {
+        let drops = claims.into_iter().map(|(session, claim)| async move {
+            let (shard, key) = self.keys().directory(&session);
+            let mut dropping = Transaction::new(shard);
+            dropping.makes_room = true;
+            dropping.expect(&key, "v", &claim);
+            dropping.command(words!["UNLINK", key]);
+            if let Err(error) = self.write(dropping).await {
+                tracing::debug!(event = "store.claim_stays", %session, ?error);
+            }
+        });
+        join_all(drops).await;
     }
 
     /// Refuses an id that a session under another root has; revokes the claim of one that has not created it.

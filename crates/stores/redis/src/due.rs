@@ -40,11 +40,8 @@ async fn ranges(
         arguments.push(agent.as_str());
     }
     let script = &store.inner.scripts.due;
-    reply::list(
-        store
-            .ask(shard, script, &[indexes.agents()], &arguments)
-            .await?,
-    )
+    let keys = [indexes.agents(), store.keys().never(shard)];
+    reply::list(store.ask(shard, script, &keys, &arguments).await?)
 }
 
 /// A page of due work.

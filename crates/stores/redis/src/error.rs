@@ -65,9 +65,9 @@ pub enum Error {
         /// What it must promise.
         wanted: Durability,
     },
-    /// The server does not tell its settings.
+    /// The server does not tell its version or its settings.
     #[error(
-        "{address} does not allow `CONFIG GET`; allow it, or open the store with `trust_server` if it evicts nothing \
+        "{address} does not allow `INFO` and `CONFIG GET`; allow them, or open the store with `trust_server` if it evicts nothing \
          and is as durable as you need"
     )]
     SettingsHidden {
@@ -76,6 +76,19 @@ pub enum Error {
         /// The answer of the server.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The user of the server may not do all that a commit needs.
+    #[error(
+        "{address} does not allow its user {command} on the keys that begin with `{{{prefix}:`; \
+         grant the user all commands on these keys"
+    )]
+    NotPermitted {
+        /// The address.
+        address: String,
+        /// The first command that is not allowed.
+        command: String,
+        /// The prefix of the keys.
+        prefix: String,
     },
     /// The keys with this prefix have another layout.
     #[error(

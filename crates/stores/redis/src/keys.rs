@@ -111,6 +111,13 @@ impl Keys {
         format!("{}:meta", self.tag(shard))
     }
 
+    /// A key of a shard that never exists. A script that names it is refused before it begins while a cluster moves
+    /// the shard to another node. Otherwise the server would refuse the first command about a key that is not there
+    /// (any more), in the middle of the script, and would keep what the commands before it have written.
+    pub(crate) fn never(&self, shard: Shard) -> String {
+        format!("{}:never", self.tag(shard))
+    }
+
     pub(crate) fn head(&self, shard: Shard, session: &SessionId) -> String {
         self.key(shard, "h", session.as_str())
     }

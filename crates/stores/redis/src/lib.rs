@@ -27,6 +27,26 @@
 //! - `maxmemory`: a commit that finds no memory is refused as a whole
 //!   ([`StoreError::Full`](helix_agents_core::store::StoreError::Full)); sessions can still be deleted.
 //!
+//! # What the user of the server may do
+//!
+//! All commands on the keys that begin with `{helix:`, and `INFO`, `CONFIG GET` and the channel `helix:changes`
+//! (`~{helix:* &helix:changes +@all`). Without `INFO` and `CONFIG GET`, as on managed servers, the store is opened
+//! with [`RedisConfig::trust_server`]. Without the channel it works, and those who wait for a change look every 100 ms.
+//! A user who lacks another command is refused.
+//!
+//! # While a cluster moves keys
+//!
+//! While the slot of a shard moves to another node, reads and commits of that shard are unavailable
+//! ([`StoreError::Unavailable`](helix_agents_core::store::StoreError::Unavailable)) and nothing of them is made. They
+//! work again by themselves when all of its keys have moved. A cluster is enlarged slot by slot, so this concerns one
+//! shard of 64 at a time.
+//!
+//! # What expires
+//!
+//! No key of a session has a time to live, so that none is left without the others. A session with an `expires_at` is
+//! deleted as a whole, with its children and its stream, by the process that looks for due work; the deltas of past
+//! turns go after [`RedisConfig::keep_deltas`].
+//!
 //! Operations must run within a tokio runtime.
 
 mod batches;

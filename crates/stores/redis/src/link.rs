@@ -24,6 +24,8 @@ pub(crate) struct Link {
     current: Mutex<Option<(u64, MultiplexedConnection)>>,
     connecting: tokio::sync::Mutex<()>,
     count: AtomicU64,
+    /// How often connecting has failed.
+    failed: AtomicU64,
 }
 
 impl fmt::Debug for Link {
@@ -46,6 +48,7 @@ impl Link {
             current: Mutex::new(None),
             connecting: tokio::sync::Mutex::new(()),
             count: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
         }
     }
 
@@ -68,15 +71,24 @@ impl Link {
         if let Some(known) = self.known() {
             return Ok(known);
         }
+        let failed = self.failed.load(Ordering::Acquire);
         let _one_at_a_time = self.connecting.lock().await;
         if let Some(known) = self.known() {
             return Ok(known);
+        }
+        // Those who waited while another tried do not try one after another: a silent server would keep each of
+        // them longer than the one before.
+        if self.failed.load(Ordering::Acquire) != failed {
+            let gone = (ErrorKind::Io, "the server could not be reached");
+            return Err(RedisError::from(gone));
         }
         let settings = self.settings.clone();
         let connect = self
             .client
             .get_multiplexed_async_connection_with_config(&settings);
-        let made = self.in_time(connect).await?;
+        let made = self.in_time(connect).await.inspect_err(|_| {
+            self.failed.fetch_add(1, Ordering::Release);
+        })?;
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         *current = Some((number, made.clone()));
@@ -113,5 +125,36 @@ impl Link {
     /// Makes a connection of its own for messages that the server publishes.
     pub(crate) async fn listen(&self) -> RedisResult<PubSub> {
         self.in_time(self.client.get_async_pubsub()).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Those who wait for a connection while a server is silent are told together that there is none.
+    #[test]
+    fn a_silent_server_keeps_nobody_longer_than_the_first() {
+        let silent = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let url = format!("redis://{}", silent.local_addr().unwrap());
+        let patience = Duration::from_millis(200);
+        let link = Link::new(Client::open(url).unwrap(), patience, patience);
+        let ping = redis::cmd("PING");
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build();
+        let begun = Instant::now();
+        let answers = runtime.unwrap().block_on(futures_util::future::join_all(
+            (0..32).map(|_| link.send(&ping)),
+        ));
+        assert!(
+            answers
+                .iter()
+                .all(|answer| answer.as_ref().is_err_and(is_lost))
+        );
+        assert!(begun.elapsed() < patience * 8, "{:?}", begun.elapsed());
     }
 }

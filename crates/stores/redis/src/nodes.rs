@@ -117,7 +117,11 @@ impl Nodes {
         let mut last = Failure::unavailable("no node of the cluster is known");
         for link in self.seeds.iter().chain(&known) {
             match link.send(&command).await {
-                Ok(answer) => return self.learn(answer, link),
+                Ok(answer) => match self.learn(answer, link) {
+                    Ok(()) => return Ok(()),
+                    // It knows less than it should; another may know more.
+                    Err(failure) => last = failure,
+                },
                 Err(error) => last = error.into(),
             }
         }
@@ -137,32 +141,30 @@ impl Nodes {
             ranges.push((low..=high, host.unwrap_or_default(), port));
         }
         let mut owners = self.owners.write().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::take(&mut owners.by_address);
-        let mut by_shard = Vec::new();
+        let (mut by_address, mut by_shard) = (BTreeMap::new(), Vec::new());
         for slot in &self.slots {
             let found = ranges
                 .iter()
                 .find(|(range, ..)| range.contains(&u64::from(*slot)));
             let Some((_, host, port)) = found else {
-                self.is_stale.store(true, Ordering::Release);
                 return Err(Failure::unavailable(
                     "the cluster has no node for some of its slots",
                 ));
             };
             let name = format!("{host}:{port}");
-            let link = owners
-                .by_address
-                .get(&name)
-                .or_else(|| before.get(&name))
-                .cloned();
+            let known = by_address.get(&name);
+            let link = known.or_else(|| owners.by_address.get(&name)).cloned();
             let link = match link {
                 Some(link) => link,
                 None => Arc::new(self.node(host, *port, from)?),
             };
-            owners.by_address.insert(name, Arc::clone(&link));
+            by_address.insert(name, Arc::clone(&link));
             by_shard.push(link);
         }
-        owners.by_shard = by_shard;
+        *owners = Owners {
+            by_shard,
+            by_address,
+        };
         Ok(())
     }
 

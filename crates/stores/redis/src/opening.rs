@@ -8,11 +8,12 @@ use redis::Cmd;
 
 use crate::config::{Durability, RedisConfig};
 use crate::error::{Error, Result};
-use crate::failure::{BACKEND, Failure};
+use crate::failure::{BACKEND, Failure, is_lost};
 use crate::keys::{Keys, Shard};
 use crate::link::Link;
 use crate::nodes::Nodes;
 use crate::reply;
+use crate::script::RIGHTS;
 
 /// The version of the layout of the keys.
 const LAYOUT: u32 = 1;
@@ -40,12 +41,34 @@ pub(crate) fn address(url: &str) -> (String, bool) {
     }
 }
 
-/// An address as errors show it.
-pub(crate) fn without_password(url: &str) -> String {
-    match (url.split_once("://"), url.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://***@{host}"),
-        _ => url.to_owned(),
+/// The addresses in a text, with commas between them. A comma within an address, as in a password, divides nothing.
+pub(crate) fn addresses(url: &str) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for part in url.split(',') {
+        let begins = part.contains("://") || part.trim_start().starts_with("unix:");
+        match all.last_mut() {
+            Some(last) if !begins => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => all.push(part.to_owned()),
+        }
     }
+    all
+}
+
+/// An address as errors show it: neither a user nor options, in which a password may be.
+pub(crate) fn without_password(url: &str) -> String {
+    let (scheme, rest) = match url.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), url),
+    };
+    let (user, host) = match rest.rsplit_once('@') {
+        Some((_, host)) => ("***@", host),
+        None => ("", rest),
+    };
+    let host = host.split_once('?').map_or(host, |(host, _)| host);
+    format!("{scheme}{user}{host}")
 }
 
 pub(crate) fn check_prefix(prefix: &str) -> Result<()> {
@@ -105,8 +128,9 @@ async fn check(nodes: &Nodes, config: &RedisConfig, keys: &Keys) -> Result<Times
                 .unwrap_or_default()
         };
         told = Some(instant(next(), next()));
-        check_version(link).await?;
+        check_version(link, config).await?;
         check_settings(link, config).await?;
+        check_rights(link, config, keys).await?;
     }
     check_layout(nodes, config, keys).await?;
     told.ok_or_else(|| unreachable(Failure::unavailable("the cluster has no nodes")))
@@ -124,11 +148,23 @@ fn opening(link: &Link) -> impl Fn(Failure) -> Error {
     }
 }
 
-async fn check_version(link: &Arc<Link>) -> Result<()> {
+fn hidden(link: &Link, failure: Failure) -> Error {
+    Error::SettingsHidden {
+        address: link.address(),
+        source: StoreError::from(failure).into(),
+    }
+}
+
+async fn check_version(link: &Arc<Link>, config: &RedisConfig) -> Result<()> {
     let mut command = redis::cmd("INFO");
     command.arg("server");
-    let info = send(link, &command).await.and_then(reply::text);
-    let info = info.map_err(opening(link))?.unwrap_or_default();
+    let info = match send(link, &command).await {
+        Ok(info) => reply::text(info).map_err(opening(link))?,
+        Err(Failure::Server(error)) if !is_lost(&error) && config.trusts => return Ok(()),
+        Err(Failure::Server(error)) if !is_lost(&error) => return Err(hidden(link, error.into())),
+        Err(failure) => return Err(opening(link)(failure)),
+    };
+    let info = info.unwrap_or_default();
     let version = info
         .lines()
         .find_map(|line| line.strip_prefix("redis_version:"));
@@ -166,10 +202,7 @@ async fn check_settings(link: &Arc<Link>, config: &RedisConfig) -> Result<()> {
         Ok(found) => found,
         Err(_) if config.trusts => return Ok(()),
         Err(failure) => {
-            return Err(Error::SettingsHidden {
-                address: link.address(),
-                source: StoreError::from(failure).into(),
-            });
+            return Err(hidden(link, failure));
         }
     };
     let [policy, appendonly, appendfsync] = found.map(Option::unwrap_or_default);
@@ -191,6 +224,33 @@ async fn check_settings(link: &Arc<Link>, config: &RedisConfig) -> Result<()> {
         appendfsync,
         wanted: config.durability,
     })
+}
+
+/// Refuses a user who may not use all commands: one that is refused in the middle of a script leaves there what the
+/// commands before it have written.
+async fn check_rights(link: &Arc<Link>, config: &RedisConfig, keys: &Keys) -> Result<()> {
+    let mut command = redis::cmd("EVAL");
+    let key = keys.meta(Shard(0));
+    command.arg(RIGHTS).arg(0).arg(key).arg(keys.channel());
+    let missing = send(link, &command).await.and_then(reply::present);
+    for command in missing.map_err(opening(link))? {
+        let address = link.address();
+        if command == "PUBLISH" {
+            tracing::warn!(
+                event = "store.not_publishing",
+                address,
+                "the user of the server may not publish; those who wait look every 100 ms, which costs more"
+            );
+            continue;
+        }
+        let prefix = config.prefix.clone();
+        return Err(Error::NotPermitted {
+            address,
+            command,
+            prefix,
+        });
+    }
+    Ok(())
 }
 
 /// Notes the layout at the first opening, and refuses another one later.

@@ -20,6 +20,8 @@ pub(crate) fn text(value: Value) -> Result<Option<String>> {
             ))),
         },
         Value::SimpleString(text) => Ok(Some(text)),
+        // In the newer protocol.
+        Value::VerbatimString { text, .. } => Ok(Some(text)),
         Value::Okay => Ok(Some("OK".to_owned())),
         Value::Int(number) => Ok(Some(number.to_string())),
         other => Err(unexpected("a text", &other)),
@@ -47,6 +49,16 @@ pub(crate) fn present(value: Value) -> Result<Vec<String>> {
 
 /// The names and values of a hash.
 pub(crate) fn pairs(value: Value) -> Result<Vec<(String, String)>> {
+    // In the newer protocol.
+    if let Value::Map(pairs) = value {
+        let pairs = pairs.into_iter().map(|(name, value)| {
+            Ok((
+                text(name)?.unwrap_or_default(),
+                text(value)?.unwrap_or_default(),
+            ))
+        });
+        return pairs.collect();
+    }
     let mut all = present(value)?.into_iter();
     let mut pairs = Vec::new();
     while let (Some(name), Some(value)) = (all.next(), all.next()) {

@@ -9,7 +9,8 @@ use crate::keys::Shard;
 /// The arguments are the hash of a stream (or nothing), the number of comparisons, for each the key, the field and
 /// the expected value (empty: there is none), and the commands, each with the number of its words before it. Two
 /// commands are special because they need the last sequence of the stream: with 0 words, a batch of chunks is
-/// appended; with -1, the end of a turn is noted.
+/// appended; with -1, the end of a turn is noted. What is published is lost where the user has no right to the
+/// channel: an error would hide that everything before it was written.
 const WRITING: &str = r"
 local function write()
   local a, info, i = ARGV, ARGV[1], 3
@@ -30,10 +31,12 @@ local function write()
       i = i + 5
     elseif words == -1 then
       local last = redis.call('HGET', info, 'last') or '0'
-      redis.call('ZADD', a[i + 1], a[i + 2], last .. ':' .. a[i + 3])
+      local incarnation = redis.call('HGET', info, 'inc') or '0'
+      redis.call('ZADD', a[i + 1], a[i + 2], last .. ':' .. incarnation .. ':' .. a[i + 3])
       i = i + 4
     else
-      redis.call(unpack(a, i + 1, i + words))
+      local call = a[i + 1] == 'PUBLISH' and redis.pcall or redis.call
+      call(unpack(a, i + 1, i + words))
       i = i + words + 1
     end
   end
@@ -46,13 +49,27 @@ end
 return write()
 ";
 
-/// Performs commands that read, as of one instant, and returns their answers.
+/// Performs commands that read, as of one instant, and returns their answers. One about many fields or members is
+/// performed in parts: a script can pass on only so many words.
 const READING: &str = r"#!lua flags=no-writes
 local a, i, out = ARGV, 1, {}
+local function ask(first, last)
+  if last - first <= 1001 then
+    return redis.call(unpack(a, first, last))
+  end
+  local all = {}
+  for from = first + 2, last, 1000 do
+    local part = redis.call(a[first], a[first + 1], unpack(a, from, math.min(from + 999, last)))
+    for n = 1, #part do
+      all[#all + 1] = part[n]
+    end
+  end
+  return all
+end
 local count = #a
 while i <= count do
   local words = tonumber(a[i])
-  out[#out + 1] = redis.call(unpack(a, i + 1, i + words))
+  out[#out + 1] = ask(i + 1, i + words)
   i = i + words + 1
 end
 return out
@@ -67,7 +84,7 @@ if redis.call('EXISTS', KEYS[2]) == 1 then
     rests[at] = redis.call('HGET', KEYS[2], entry[1])
   end
 end
-return {redis.call('HMGET', KEYS[3], 'trimmed', 'last', 'e'), entries, rests}
+return {redis.call('HMGET', KEYS[3], 'trimmed', 'last', 'e', 'inc'), entries, rests}
 ";
 
 /// Reads the ranges of an index, or the members that several indexes have in common.
@@ -123,6 +140,41 @@ for _, agent in ipairs(agents) do
   end
 end
 return ranges
+";
+
+/// Returns the commands that the user may not use, of those that the other scripts perform. A point at the end of one
+/// means that it is not about the key.
+///
+/// The arguments are a key and a channel. A server that cannot tell says nothing.
+pub(crate) const RIGHTS: &str = r"#!lua flags=no-writes
+local key, channel = ARGV[1], ARGV[2]
+if not redis.acl_check_cmd then
+  return {}
+end
+local missing = {}
+for command in string.gmatch([[
+  TIME. HGET.f HMGET.f HSET.f.v HSETNX.f.v HINCRBY.f.1 HDEL.f SADD.m SMEMBERS RPUSH.v LLEN LRANGE.0.1
+  ZADD.1.m ZREM.m ZCARD ZSCORE.m ZMSCORE.m ZRANGE.0.1 ZREVRANGE.0.1 ZRANGEBYSCORE.0.1 ZREVRANGEBYSCORE.1.0
+  ZREMRANGEBYSCORE.0.1 ZRANGEBYLEX.-.+ ZREVRANGEBYLEX.+.- ZLEXCOUNT.-.+ ZINTER.
+  XADD.1-0.f.v XDEL.1-0 XTRIM.MINID.1-0 XRANGE.-.+ UNLINK EXISTS EXPIRE.1 PERSIST PUBLISH.
+]], '%S+') do
+  local words = {}
+  for word in string.gmatch(command, '[^.]+') do
+    words[#words + 1] = word
+    if #words == 1 and string.sub(command, -1) ~= '.' then
+      words[2] = key
+    end
+  end
+  if words[1] == 'ZINTER' then
+    words = {'ZINTER', '1', key}
+  elseif words[1] == 'PUBLISH' then
+    words = {'PUBLISH', channel, 'm'}
+  end
+  if not redis.acl_check_cmd(unpack(words)) then
+    missing[#missing + 1] = words[1]
+  end
+end
+return missing
 ";
 
 /// The scripts with their hashes.

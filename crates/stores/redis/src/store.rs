@@ -98,7 +98,7 @@ impl RedisStore {
     /// [`Error`] says what is wrong with the address or the server.
     pub async fn open_with(url: &str, mut config: RedisConfig) -> Result<Self> {
         let mut clients = Vec::new();
-        for one in url.split(',') {
+        for one in opening::addresses(url) {
             let (one, is_cluster) = opening::address(one.trim());
             config.cluster |= is_cluster;
             let client = Client::open(one.as_str());
@@ -153,7 +153,7 @@ impl RedisStore {
             true => &scripts.write_although_full,
             false => &scripts.write,
         };
-        let keys = [self.keys().meta(shard)];
+        let keys = [self.keys().meta(shard), self.keys().never(shard)];
         let answer = self
             .call(shard, script, &keys, &transaction.arguments())
             .await?;
@@ -179,7 +179,7 @@ impl RedisStore {
 
     /// Reads as of one instant.
     pub(crate) async fn read(&self, shard: Shard, reads: Reads) -> failure::Result<Answers> {
-        let keys = [self.keys().meta(shard)];
+        let keys = [self.keys().meta(shard), self.keys().never(shard)];
         let answer = self
             .ask(shard, &self.inner.scripts.read, &keys, &reads.0)
             .await?;

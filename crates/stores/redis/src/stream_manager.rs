@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use helix_agents_core::SessionId;
 use helix_agents_core::store::{Fence, StoreError};
 use helix_agents_core::stream::{
-    Chunk, Retention, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
-    StreamWriter,
+    Chunk, Incarnation, Retention, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits,
+    StreamManager, StreamWriter,
 };
 use helix_agents_core::time::Timestamp;
 
@@ -125,16 +125,22 @@ impl RedisStore {
         Ok(read)
     }
 
-    /// Sets a bound of a stream, which only grows, and returns what it was and is.
+    /// Sets a bound of a stream, which only grows, and returns what it was and is. `of` is the stream that is meant
+    /// if there were several of that name.
     async fn raise(
         &self,
         root: &SessionId,
+        of: Option<Incarnation>,
         field: &str,
         up_to: Sequence,
-    ) -> Result<(Sequence, Sequence)> {
+    ) -> Result<(Sequence, Sequence, Incarnation)> {
         let (shard, keys) = self.stream(root);
         for _ in 0..ATTEMPTS {
             let info = self.existing_stream(root).await?;
+            if of.is_some_and(|of| of != info.incarnation) {
+                let session = root.clone();
+                return Err(StoreError::NotFound { session }.into());
+            }
             let known = if field == "trimmed" {
                 info.trimmed
             } else {
@@ -151,7 +157,7 @@ impl RedisStore {
             };
             transaction.expect(&keys.info, field, &before);
             if bound == known {
-                return Ok((known, bound));
+                return Ok((known, bound, info.incarnation));
             }
             transaction.set(&keys.info, field, bound.to_string());
             if field == "trimmed" {
@@ -159,14 +165,20 @@ impl RedisStore {
                 transaction.command(words!["XTRIM", keys.entries.as_str(), "MINID", first]);
             }
             if let Written::Done(_) = self.write(transaction).await? {
-                return Ok((known, bound));
+                return Ok((known, bound, info.incarnation));
             }
         }
         Err(Failure::busy())
     }
 
-    async fn condense_up_to(&self, root: &SessionId, up_to: Sequence) -> Result<()> {
-        let (before, up_to) = self.raise(root, "condensed", up_to).await?;
+    async fn condense_up_to(
+        &self,
+        root: &SessionId,
+        of: Option<Incarnation>,
+        up_to: Sequence,
+    ) -> Result<()> {
+        let (before, up_to, incarnation) = self.raise(root, of, "condensed", up_to).await?;
+        let incarnation = incarnation.to_string();
         let (shard, keys) = self.stream(root);
         // A process that was killed may have left some of what is condensed already.
         let mut after = if before < up_to {
@@ -177,7 +189,9 @@ impl RedisStore {
         let mut attempts = 0;
         while after < up_to {
             let mut part = self.batches(shard, &keys, after, PART).await?;
-            let Some(last) = part.entries.last().map(|entry| entry.last) else {
+            let last = part.entries.last().map(|entry| entry.last);
+            // Another stream that has the name since then is left alone.
+            let Some(last) = last.filter(|_| part.incarnation == incarnation) else {
                 break;
             };
             let mut transaction = Transaction::new(shard);
@@ -216,13 +230,11 @@ impl RedisStore {
         ]);
         let turns = reply::present(self.read(shard, reads).await?.next()?)?;
         for turn in &turns {
-            let place = turn.split_once(':');
-            let place = place.and_then(|(last, root)| Some((last.parse().ok()?, root)));
-            if let Some((last, root)) = place {
-                match self
-                    .condense_up_to(&SessionId::new(root)?, Sequence(last))
-                    .await
-                {
+            let mut parts = turn.splitn(3, ':');
+            let mut number = || parts.next().and_then(|part| part.parse().ok());
+            if let (Some(last), Some(of), Some(root)) = (number(), number(), parts.next()) {
+                let (root, of) = (SessionId::new(root)?, Some(Incarnation(of)));
+                match self.condense_up_to(&root, of, Sequence(last)).await {
                     // It was deleted meanwhile.
                     Err(Failure::Judged(StreamError::Store(StoreError::NotFound { .. }))) => {}
                     done => done?,
@@ -290,11 +302,11 @@ impl StreamManager for RedisStore {
     }
 
     async fn condense(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
-        Ok(self.condense_up_to(root, up_to).await?)
+        Ok(self.condense_up_to(root, None, up_to).await?)
     }
 
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
-        self.raise(root, "trimmed", up_to).await?;
+        self.raise(root, None, "trimmed", up_to).await?;
         Ok(())
     }
 }

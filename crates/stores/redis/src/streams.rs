@@ -41,6 +41,8 @@ pub(crate) struct Part {
     /// The bounds as they are stored, to be compared.
     last: String,
     edits: String,
+    /// Of which stream of that name they are; empty if there is none.
+    pub(crate) incarnation: String,
 }
 
 fn status_text(status: StreamStatus) -> Result<String> {
@@ -129,7 +131,7 @@ impl RedisStore {
         let mut next = || answer.next().unwrap_or_default();
         let mut bounds = reply::texts(next())?.into_iter();
         let mut bound = || bounds.next().flatten().unwrap_or_default();
-        let (trimmed, last, edits) = (bound(), bound(), bound());
+        let (trimmed, last, edits, incarnation) = (bound(), bound(), bound(), bound());
         let entries = reply::list(next())?;
         let mut rests = reply::texts(next())?.into_iter();
         let entries = entries
@@ -140,6 +142,7 @@ impl RedisStore {
             trimmed: Sequence(trimmed.parse().unwrap_or_default()),
             last,
             edits,
+            incarnation,
         })
     }
 
@@ -216,8 +219,9 @@ impl Transaction {
         self.expect_edits(keys, part);
     }
 
-    /// Nothing may have been removed since the stream was read.
+    /// Nothing may have been removed since the stream was read, and no other may have its name.
     pub(crate) fn expect_edits(&mut self, keys: &StreamKeys, part: &Part) {
+        self.expect(&keys.info, "inc", &part.incarnation);
         self.expect(&keys.info, "e", &part.edits);
         self.command(words!["HINCRBY", keys.info.as_str(), "e", "1"]);
     }

@@ -5,7 +5,7 @@ use helix_agents_core::store::{Change, Field, NewCheckpoint, Page};
 
 use super::Subject;
 use super::builders::{
-    changed, checkpoint, checkpoint_of, commit, created, run, sets, step, user_message,
+    accepted, changed, checkpoint, checkpoint_of, commit, created, run, sets, step, user_message,
 };
 
 fn new(name: &str) -> NewCheckpoint {
@@ -186,4 +186,24 @@ pub async fn checkpoints_outlive_a_cut(on: &Subject) {
     on.sessions().truncate_messages(&id, 0).await.unwrap();
     let found = on.sessions().get_checkpoint(&id, &made.id).await.unwrap();
     assert_eq!(found, Some(made));
+}
+
+/// A list without a limit is read whole, however many items there are, and a commit writes as many.
+///
+/// proves in part: CKP-03
+pub async fn a_list_of_thousands_is_read_at_once(on: &Subject) {
+    const COUNT: usize = 9_000;
+    let id = created(on, "s").await;
+    let all = (0..COUNT).map(|index| checkpoint_of(on, &id, &format!("cp-{index:04}")));
+    let all: Vec<_> = all.collect();
+    let writes = all.iter().fold(commit(on, &id), |commit, one| {
+        commit.then(Change::Checkpoint(one.clone(), CheckpointSource::Staging))
+    });
+    accepted(on, writes).await;
+    for on in [on, on.elsewhere()] {
+        let found = on.sessions().list_checkpoints(&id, Page::ALL).await;
+        let found = found.unwrap();
+        assert_eq!((found.total, found.has_more), (COUNT, false));
+        assert!(found.items.iter().eq(all.iter().rev()), "the last first");
+    }
 }

@@ -114,6 +114,41 @@ impl CrashTest {
         F: Fn() -> Fut,
         Fut: Future<Output = Backend>,
     {
+        self.at_points(store, |points| (1..=points).collect()).await
+    }
+
+    /// Plays the scenario undisturbed, and then killed at so many of its points, spread over it; at
+    /// every point where `HELIX_EVERY_POINT` is set. `HELIX_SEED` decides which. For stores where a play takes its
+    /// time.
+    #[expect(clippy::print_stderr, reason = "a test says which points it tried")]
+    pub async fn some_points<F, Fut>(&self, store: F, count: usize) -> CrashReport
+    where
+        F: Fn() -> Fut,
+        Fut: Future<Output = Backend>,
+    {
+        if std::env::var_os("HELIX_EVERY_POINT").is_some() {
+            return self.every_point(store).await;
+        }
+        let seed = std::env::var("HELIX_SEED").ok();
+        let seed: usize = seed.and_then(|seed| seed.parse().ok()).unwrap_or(1);
+        let sampled = |points: usize| {
+            let spread = |sample| (seed.wrapping_mul(7) + sample * points / count) % points + 1;
+            let sampled: Vec<usize> = (0..count.min(points)).map(spread).collect();
+            eprintln!("HELIX_SEED={seed}: killed at the points {sampled:?} of {points}");
+            sampled
+        };
+        self.at_points(store, sampled).await
+    }
+
+    async fn at_points<F, Fut>(
+        &self,
+        store: F,
+        chosen: impl FnOnce(usize) -> Vec<usize>,
+    ) -> CrashReport
+    where
+        F: Fn() -> Fut,
+        Fut: Future<Output = Backend>,
+    {
         let mut report = CrashReport {
             scenario: self.scenario.name().to_owned(),
             points: 0,
@@ -128,7 +163,7 @@ impl CrashTest {
             }
         };
         report.points = wanted.points;
-        for point in 1..=wanted.points {
+        for point in chosen(wanted.points) {
             let disturbance = Disturbance {
                 kills: vec![point],
                 ..Disturbance::default()

@@ -1,4 +1,6 @@
 //! The contracts of the ports, on a server and on a cluster, each subject with two connections and keys of its own.
+//!
+//! proves in part: STO-11, STR-05, LCK-02
 
 use helix_agents_test_servers::{REDIS, REDIS_CLUSTER};
 use helix_agents_testkit::contract::{LockSubject, Subject};

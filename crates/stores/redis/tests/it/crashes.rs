@@ -1,4 +1,6 @@
-//! Every scenario, killed at every point, on the shared server.
+//! Every scenario, killed at some of its points; at every point with `HELIX_EVERY_POINT`. `HELIX_SEED` decides which.
+//!
+//! proves in part: STO-02
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,6 +44,7 @@ mod plain {
         PlainHost,
         super::backend,
         block_on = crate::stores::crash_test,
+        sampled = 2,
     );
 }
 
@@ -54,6 +57,7 @@ mod amnesiac {
         AmnesiacHost,
         super::backend,
         block_on = crate::stores::crash_test,
+        sampled = 2,
         only = [
             three_tools_in_parallel,
             structured_output,

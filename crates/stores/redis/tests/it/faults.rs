@@ -257,3 +257,30 @@ fn a_read_only_server_is_unavailable() {
         store.check_writable().await.unwrap();
     });
 }
+
+/// A server that takes no more connections is unavailable, and works again when it does: nothing was asked of it.
+#[test]
+fn a_server_without_a_free_connection_is_unavailable() {
+    let Some(server) = private(RedisSettings::quick()) else {
+        return;
+    };
+    block_on(async {
+        let store = open(&server.url(), quick("crowded")).await;
+        let id = created(&store, "order").await;
+        let client = redis::Client::open(server.url()).unwrap();
+        let mut other = client.get_multiplexed_async_connection().await.unwrap();
+        let mut send = async |words: &[&str]| {
+            let mut command = redis::Cmd::new();
+            command.arg(words);
+            let _: redis::Value = command.query_async(&mut other).await.unwrap();
+        };
+        send(&["CONFIG", "SET", "maxclients", "1"]).await;
+        send(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
+        for round in 0..3 {
+            is_unavailable(store.commit(appending(&id, "refused", round)).await);
+        }
+        send(&["CONFIG", "SET", "maxclients", "100"]).await;
+        store.commit(appending(&id, "made", 0)).await.unwrap();
+        assert_eq!(count(&store, &id).await, 1);
+    });
+}

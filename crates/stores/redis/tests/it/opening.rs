@@ -3,11 +3,14 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use helix_agents_core::store::SessionStore;
+use helix_agents_core::SessionId;
+use helix_agents_core::store::{NewSession, SessionStore, Sessions};
+use helix_agents_core::time::Timestamp;
 use helix_agents_store_redis::{Durability, Error, RedisConfig, RedisStore};
-use helix_agents_test_servers::RedisSettings;
+use helix_agents_test_servers::{REDIS_CLUSTER, RedisSettings, shared};
+use helix_agents_testkit::VirtualClock;
 
-use crate::stores::{block_on, command, open, private, quick};
+use crate::stores::{block_on, command, open, prefix, private, quick};
 
 async fn refused(url: &str, config: RedisConfig) -> Error {
     match RedisStore::open_with(url, config).await {
@@ -42,10 +45,18 @@ fn addresses_and_prefixes_are_checked() {
         ("http://a", "http://a"),
         ("nothing", "nothing"),
         ("redis://a:b:c@d:x", "***"),
+        ("me:secret@host:6379", "***@host:6379"),
+        ("redis://me:secret,word@host:x", "***@host:x"),
+        ("redis://a:1,redis://me:secret@host:x", "***@host:x"),
+        ("unix:/no.sock?user=me&pass=secret&db=x", "unix:///no.sock"),
     ] {
         let error = block_on(refused(url, RedisConfig::new()));
         assert!(matches!(error, Error::BadUrl { .. }), "{error:?}");
         assert!(error.to_string().contains(wanted), "{error}");
+        assert!(
+            !format!("{error:?} {error}").contains("secret"),
+            "{error:?}"
+        );
     }
     let error = block_on(refused("redis://a", RedisConfig::new().prefix("a{b}")));
     assert!(matches!(error, Error::BadPrefix { .. }), "{error:?}");
@@ -134,5 +145,48 @@ fn another_number_of_shards_is_refused() {
         assert!(matches!(error, Error::OtherLayout { .. }), "{error:?}");
         assert!(error.to_string().contains("1/8"), "{error}");
         open(&server.url(), quick("two").shards(16)).await;
+    });
+}
+
+/// A server that is spoken to in the newer protocol answers in other forms.
+#[test]
+fn a_server_is_opened_with_the_newer_protocol() {
+    let Some(server) = private(RedisSettings::quick()) else {
+        return;
+    };
+    block_on(async {
+        let url = format!("{}?protocol=resp3", server.url());
+        let error = refused(&url, RedisConfig::new()).await;
+        assert!(matches!(error, Error::LessDurable { .. }), "{error:?}");
+        let store = open(&url, quick("newer")).await;
+        let id = SessionId::new("order").unwrap();
+        let clock = VirtualClock::new(Timestamp::from_millis(1_700_000_000_000));
+        let sessions = Sessions::new(&store, &clock);
+        sessions
+            .create_session(&id, NewSession::of("helper"))
+            .await
+            .unwrap();
+        assert!(store.load(id.as_root()).await.unwrap().is_some());
+        assert_eq!(store.list(&Default::default()).await.unwrap().total, 1);
+    });
+}
+
+/// A node that was named and has left its cluster says nothing about it: another one is asked.
+#[test]
+fn a_node_that_knows_no_cluster_is_passed_over() {
+    let Some(cluster) = shared(REDIS_CLUSTER) else {
+        return;
+    };
+    let free = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let bus = free.local_addr().unwrap().port().to_string();
+    drop(free);
+    let alone = RedisSettings::quick().set("cluster-enabled", "yes");
+    let Some(alone) = private(alone.set("cluster-port", &bus)) else {
+        return;
+    };
+    block_on(async {
+        let url = format!("{},{cluster}", alone.url());
+        let store = open(&url, quick(&prefix())).await;
+        assert_eq!(store.list(&Default::default()).await.unwrap().total, 0);
     });
 }

@@ -85,16 +85,29 @@ pub(crate) async fn open(url: &str, config: RedisConfig) -> RedisStore {
     RedisStore::open_with(url, config).await.unwrap()
 }
 
-/// Sends a command to a server, as its operator would.
-pub(crate) async fn command(url: &str, words: &[&str]) -> String {
+async fn answer(url: &str, words: &[&str]) -> redis::Value {
     let client = redis::Client::open(url).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
     let mut command = redis::Cmd::new();
     command.arg(words);
-    let answer: redis::Value = command.query_async(&mut connection).await.unwrap();
-    match answer {
+    command.query_async(&mut connection).await.unwrap()
+}
+
+/// Sends a command to a server, as its operator would.
+pub(crate) async fn command(url: &str, words: &[&str]) -> String {
+    match answer(url, words).await {
         redis::Value::BulkString(bytes) => String::from_utf8(bytes).unwrap(),
         redis::Value::VerbatimString { text, .. } => text,
         _ => String::new(),
     }
+}
+
+/// Sends a command whose answer is a number.
+pub(crate) async fn integer(url: &str, words: &[&str]) -> i64 {
+    redis::from_redis_value(answer(url, words).await).unwrap()
+}
+
+/// Sends a command whose answer is a list of texts.
+pub(crate) async fn list(url: &str, words: &[&str]) -> Vec<String> {
+    redis::from_redis_value(answer(url, words).await).unwrap()
 }
