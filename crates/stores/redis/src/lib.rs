@@ -27,6 +27,11 @@
 //! - `maxmemory`: a commit that finds no memory is refused as a whole
 //!   ([`StoreError::Full`](helix_agents_core::store::StoreError::Full)); sessions can still be deleted.
 //!
+//! # Only streams
+//!
+//! Where sessions are in another store with an outbox, like PostgreSQL, [`RedisStreams`] keeps their streams. Entries of
+//! the outbox are relayed by one command for all that wait, each once; writers of deltas are judged by what was relayed.
+//!
 //! Operations must run within a tokio runtime.
 
 mod batches;
@@ -38,11 +43,13 @@ mod documents;
 mod due;
 mod error;
 mod failure;
+mod gates;
 mod head;
 mod index;
 mod keys;
 mod link;
 mod locks;
+mod log;
 mod messages;
 mod nodes;
 mod opening;
@@ -57,6 +64,7 @@ mod sessions;
 mod states;
 mod store;
 mod stream_manager;
+mod stream_store;
 mod streams;
 mod turns;
 mod writable;
@@ -64,3 +72,4 @@ mod writable;
 pub use config::{Durability, RedisConfig};
 pub use error::{Error, Result};
 pub use store::RedisStore;
+pub use stream_store::RedisStreams;

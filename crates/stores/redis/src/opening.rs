@@ -195,7 +195,8 @@ async fn check_settings(link: &Arc<Link>, config: &RedisConfig) -> Result<()> {
 
 /// Notes the layout at the first opening, and refuses another one later.
 async fn check_layout(nodes: &Nodes, config: &RedisConfig, keys: &Keys) -> Result<()> {
-    let wanted = format!("{LAYOUT}/{}", config.shards);
+    let kind = if config.streams_only { "/streams" } else { "" };
+    let wanted = format!("{LAYOUT}/{}{kind}", config.shards);
     let first = Shard(0);
     let key = format!("{}:layout", keys.tag(first));
     let mut command = redis::cmd("SET");
