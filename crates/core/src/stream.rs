@@ -30,7 +30,9 @@ pub use limits::StreamLimits;
 #[doc(hidden)]
 pub use manager::DeltaSource;
 pub use manager::{StreamError, StreamManager, StreamWriter};
-pub use outbox::{DeltaGate, Outbox, OutboxEntry, RelayLeftovers, StreamLog};
+pub use outbox::{
+    DeltaGate, Outbox, OutboxEntry, OutboxPosition, RelayLeftovers, StreamLog, StreamRepair,
+};
 pub use payload::ChunkPayload;
 pub(crate) use pieces::split;
 pub(crate) use reader::ReadOutcome;

@@ -41,6 +41,7 @@ mod scheduler;
 mod sharded;
 mod threads;
 mod unreliable;
+mod unsteady;
 
 pub use amnesiac::{AmnesiacHost, MAX_MESSAGE_BYTES, MAX_STATE_BYTES};
 pub use block_on::block_on;
@@ -58,3 +59,4 @@ pub use scheduler::{Scheduler, SchedulerOutcome, Spawner, TaskId, yields};
 pub use sharded::ShardedStore;
 pub use threads::{Driver, ThreadRuntime};
 pub use unreliable::{Faults, UnreliableStore};
+pub use unsteady::UnsteadyLog;

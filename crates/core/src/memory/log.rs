@@ -10,8 +10,8 @@ use super::streams::Log;
 use crate::id::SessionId;
 use crate::store::StoreError;
 use crate::stream::{
-    Chunk, DeltaGate, Incarnation, OutboxEntry, Sequence, StoredChunk, StreamError, StreamInfo,
-    StreamLimits, StreamLog, StreamManager, StreamWriter,
+    Chunk, DeltaGate, Incarnation, OutboxEntry, OutboxPosition, Sequence, StoredChunk, StreamError,
+    StreamInfo, StreamLimits, StreamLog, StreamManager, StreamRepair, StreamWriter,
 };
 
 /// The number of positions of entries that are kept.
@@ -41,11 +41,15 @@ impl Logged {
         if number <= self.relayed {
             return;
         }
+        let is_lost = entry.previous > self.relayed;
         self.relayed = number;
         if entry.ends || entry.incarnation != self.incarnation {
             self.log = None;
             self.gates.clear();
             self.incarnation = entry.incarnation;
+        }
+        if is_lost && !entry.ends {
+            self.begin_anew(number);
         }
         for (session, gate) in &entry.gates {
             match gate {
@@ -68,6 +72,22 @@ impl Logged {
         }
         let last = self.log.as_ref().map_or(Sequence::START, Log::last);
         self.positions.push_back((number, last));
+    }
+
+    /// Begins a stream that has lost something, above all sequences that it may have had.
+    fn begin_anew(&mut self, number: u64) {
+        self.gates.clear();
+        self.positions.clear();
+        let mut log = Log::new(self.incarnation);
+        log.begin_after(Sequence(number << 32));
+        self.log = Some(log);
+    }
+
+    fn seen(&self) -> Option<OutboxPosition> {
+        (self.relayed > 0).then_some(OutboxPosition {
+            incarnation: self.incarnation,
+            number: self.relayed,
+        })
     }
 
     fn log(&mut self) -> &mut Log {
@@ -187,15 +207,20 @@ impl StreamLog for MemoryLog {
         &self,
         root: &SessionId,
         entries: &[(u64, OutboxEntry)],
-    ) -> Result<(), StreamError> {
-        let mut inner = self.lock();
-        let logged = inner.entry(root.clone()).or_default();
-        for (number, entry) in entries {
-            logged.take(*number, entry);
-        }
-        drop(inner);
+    ) -> Result<Option<Sequence>, StreamError> {
+        let end = {
+            let mut inner = self.lock();
+            let logged = inner.entry(root.clone()).or_default();
+            for (number, entry) in entries {
+                logged.take(*number, entry);
+            }
+            let last = entries.last().map(|(number, _)| *number);
+            let is_last = last == Some(logged.relayed);
+            let end = logged.positions.back().filter(|_| is_last);
+            end.map(|(_, position)| *position)
+        };
         self.notifiers.of(root).ring();
-        Ok(())
+        Ok(end)
     }
 
     async fn position(
@@ -207,5 +232,56 @@ impl StreamLog for MemoryLog {
         let logged = inner.get(root);
         let known = logged.and_then(|logged| logged.positions.iter().find(|(n, _)| *n == number));
         Ok(known.map(|(_, position)| *position))
+    }
+
+    async fn seen(&self, root: &SessionId) -> Result<Option<OutboxPosition>, StreamError> {
+        let inner = self.lock();
+        Ok(inner.get(root).and_then(Logged::seen))
+    }
+
+    async fn repair(
+        &self,
+        root: &SessionId,
+        seen: Option<OutboxPosition>,
+        repair: Option<&StreamRepair>,
+    ) -> Result<bool, StreamError> {
+        let is_as_seen = {
+            let mut inner = self.lock();
+            let logged = inner.entry(root.clone()).or_default();
+            let is_as_seen = logged.seen() == seen;
+            match repair.filter(|_| is_as_seen) {
+                Some(repair) => {
+                    let OutboxPosition {
+                        incarnation,
+                        number,
+                    } = repair.position;
+                    if seen != Some(repair.position) {
+                        logged.incarnation = incarnation;
+                        logged.relayed = number;
+                        logged.begin_anew(number);
+                        logged.log().status = repair.status;
+                    }
+                    logged.gates.extend(repair.gates.clone());
+                }
+                None if is_as_seen => {
+                    logged.log = None;
+                    logged.gates.clear();
+                }
+                None => {}
+            }
+            is_as_seen
+        };
+        self.notifiers.of(root).ring();
+        Ok(is_as_seen)
+    }
+
+    /// A stream in memory loses nothing while somebody waits.
+    async fn changed_or_quiet(
+        &self,
+        root: &SessionId,
+        known: Option<StreamInfo>,
+    ) -> Result<bool, StreamError> {
+        self.changed(root, known).await?;
+        Ok(true)
     }
 }

@@ -7,15 +7,26 @@ use async_trait::async_trait;
 use super::{Inner, MemoryStore};
 use crate::id::SessionId;
 use crate::store::{Headers, Plan, StoreError};
-use crate::stream::{Incarnation, Outbox, OutboxEntry, Sequence};
+use crate::stream::{Incarnation, Outbox, OutboxEntry, OutboxPosition, Sequence};
 
 /// The entries of all roots, by their numbers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Entries {
     /// The highest number that was used.
     last: u64,
     by_root: BTreeMap<SessionId, BTreeMap<u64, OutboxEntry>>,
-    incarnations: BTreeMap<SessionId, Incarnation>,
+    /// The last entry of each root, with the incarnation of its stream.
+    heads: BTreeMap<SessionId, OutboxPosition>,
+}
+
+impl Default for Entries {
+    fn default() -> Self {
+        Self {
+            last: OutboxEntry::UNKNOWN,
+            by_root: BTreeMap::new(),
+            heads: BTreeMap::new(),
+        }
+    }
 }
 
 impl MemoryStore {
@@ -36,22 +47,34 @@ impl Inner {
         before: &Headers,
     ) -> Option<Sequence> {
         let outbox = self.outbox.as_mut()?;
-        if plan.deletes(root) {
-            outbox.incarnations.remove(root);
-        }
-        let incarnation = *outbox.incarnations.entry(root.clone()).or_insert_with(|| {
+        let known = outbox.heads.get(root).copied();
+        let known = known.filter(|_| !plan.deletes(root));
+        let is_new = matches!(plan.headers.get(root), Some(Some(_)))
+            && (plan.deletes(root) || !before.contains_key(root));
+        let head = known.unwrap_or_else(|| {
             self.begun += 1;
-            Incarnation(self.begun)
+            OutboxPosition {
+                incarnation: Incarnation(self.begun),
+                number: if is_new { 0 } else { OutboxEntry::UNKNOWN },
+            }
         });
-        if matches!(plan.headers.get(root), Some(None)) {
-            outbox.incarnations.remove(root);
-        }
-        let Some(entry) = OutboxEntry::of(plan, before, root, incarnation) else {
+        let Some(entry) = OutboxEntry::of(plan, before, root, head.incarnation) else {
             return Some(Sequence::START);
         };
         outbox.last += 1;
+        let entry = OutboxEntry {
+            previous: head.number,
+            ..entry
+        };
         let entries = outbox.by_root.entry(root.clone()).or_default();
         entries.insert(outbox.last, entry);
+        if matches!(plan.headers.get(root), Some(None)) {
+            outbox.heads.remove(root);
+        } else {
+            let number = outbox.last;
+            let head = OutboxPosition { number, ..head };
+            outbox.heads.insert(root.clone(), head);
+        }
         Some(Sequence(outbox.last))
     }
 }
@@ -93,5 +116,11 @@ impl Outbox for MemoryStore {
         roots.sort_by_key(|(_, entries)| entries.keys().next().copied());
         let roots = roots.into_iter().take(limit);
         Ok(roots.map(|(root, _)| root.clone()).collect())
+    }
+
+    async fn head(&self, root: &SessionId) -> Result<Option<OutboxPosition>, StoreError> {
+        let inner = self.lock();
+        let outbox = inner.outbox.as_ref();
+        Ok(outbox.and_then(|outbox| outbox.heads.get(root).copied()))
     }
 }

@@ -45,6 +45,13 @@ impl Log {
         }
     }
 
+    /// Begins after this sequence; everything up to it counts as removed.
+    pub(super) fn begin_after(&mut self, sequence: Sequence) {
+        self.last = sequence;
+        self.trimmed = sequence;
+        self.condensed = sequence;
+    }
+
     pub(super) fn incarnation(&self) -> Incarnation {
         self.incarnation
     }

@@ -1,5 +1,7 @@
 //! A store whose streams are stored elsewhere.
 
+mod mending;
+
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -29,6 +31,10 @@ const ENTRIES: usize = 64;
 /// fails, or the process ends before, they stay in the outbox. Every commit and every delta of the root relays them
 /// first, whichever process makes it, and [`RelayLeftovers`] does so for roots that nobody writes to. So a stream has each
 /// chunk once, in the order of the commits, and no delta before a chunk of an earlier commit of its run.
+///
+/// Streams that lose something are no reason for a run to fail, or for a reader to wait for ever. They begin anew
+/// ([`StreamLog`]) when the next commit is relayed, when a writer is refused that the store would not refuse, or when
+/// somebody has waited for a while; readers are told that chunks are missing. What was committed is in the store.
 #[derive(Debug, Clone)]
 pub struct Relayed {
     store: Arc<dyn SessionStore>,
@@ -54,39 +60,43 @@ impl Relayed {
         }
     }
 
-    /// Relays what is in the outbox of a root.
-    async fn relay(&self, root: &SessionId) -> Result<(), StreamError> {
-        let mut after = 0;
+    /// Relays what is in the outbox of a root. Returns the number of the last entry, if there was one, and the end of
+    /// the stream right after it.
+    async fn relay(&self, root: &SessionId) -> Result<(u64, Option<Sequence>), StreamError> {
+        let (mut after, mut end) = (0, None);
         loop {
             let entries = self.outbox.entries(root, after, ENTRIES).await?;
             let Some((last, _)) = entries.last() else {
                 break;
             };
             after = *last;
-            self.log.relay(root, &entries).await?;
+            end = self.log.relay(root, &entries).await?;
             self.outbox.relayed(root, after).await?;
             if entries.len() < ENTRIES {
                 break;
             }
         }
         self.behind().remove(root);
-        Ok(())
+        Ok((after, end))
     }
 
     /// Relays what this process could not relay before, so that it reads its own commits.
     async fn catch_up(&self, root: &SessionId) -> Result<(), StreamError> {
         let is_behind = self.behind().contains(root);
         if is_behind {
-            self.relay(root).await
-        } else {
-            Ok(())
+            self.relay(root).await?;
         }
+        Ok(())
     }
 
     /// Relays an entry, and returns the end of the stream right after it.
     async fn deliver(&self, root: &SessionId, number: u64) -> Result<Sequence, StreamError> {
-        self.relay(root).await?;
-        let position = self.log.position(root, number).await?;
+        let (last, end) = self.relay(root).await?;
+        let position = match end.filter(|_| last == number) {
+            Some(end) => Some(end),
+            // Somebody else relayed it, or has left more since.
+            None => self.log.position(root, number).await?,
+        };
         Ok(position.unwrap_or(Sequence::START))
     }
 
@@ -212,7 +222,8 @@ impl StreamManager for Relayed {
         chunks: Vec<Chunk>,
     ) -> Result<Sequence, StreamError> {
         self.relay(&writer.root).await?;
-        self.log.append_deltas(writer, chunks).await
+        let written = self.log.append_deltas(writer, chunks).await;
+        self.judged(writer, written).await
     }
 
     async fn discard_deltas(
@@ -222,7 +233,8 @@ impl StreamManager for Relayed {
         say: Chunk,
     ) -> Result<Sequence, StreamError> {
         self.relay(&writer.root).await?;
-        self.log.discard_deltas(writer, after, say).await
+        let written = self.log.discard_deltas(writer, after, say).await;
+        self.judged(writer, written).await
     }
 
     async fn read(
@@ -237,7 +249,12 @@ impl StreamManager for Relayed {
 
     async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError> {
         self.catch_up(root).await?;
-        self.log.info(root).await
+        let info = self.log.info(root).await?;
+        // Nothing was ever said, or everything was lost.
+        if info.is_none() && self.mended(root).await? {
+            return self.log.info(root).await;
+        }
+        Ok(info)
     }
 
     async fn changed(
@@ -245,7 +262,13 @@ impl StreamManager for Relayed {
         root: &SessionId,
         known: Option<StreamInfo>,
     ) -> Result<(), StreamError> {
-        self.log.changed(root, known).await
+        while !self.log.changed_or_quiet(root, known).await? {
+            if let Err(error) = self.mended(root).await {
+                // The stream can be read all the same.
+                tracing::debug!(event = "stream.not_checked", session = %root, %error);
+            }
+        }
+        Ok(())
     }
 
     async fn condense(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {

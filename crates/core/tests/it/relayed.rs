@@ -6,10 +6,10 @@ use helix_agents_core::memory::{MemoryLog, MemoryStore};
 use helix_agents_core::store::{Change, Commit, Fence, NewSession, SessionStore, Sessions};
 use helix_agents_core::stream::{
     Chunk, ChunkOrigin, ChunkPayload, Outbox, RelayLeftovers, Relayed, Sequence, StreamError,
-    StreamLog, StreamManager, StreamWriter,
+    StreamInfo, StreamLog, StreamManager, StreamStatus, StreamWriter,
 };
 use helix_agents_core::time::Timestamp;
-use helix_agents_core::{AgentId, RunId, SessionId};
+use helix_agents_core::{AgentId, Coded, RunId, SessionId};
 use helix_agents_testkit::{VirtualClock, block_on};
 
 const NOW: Timestamp = Timestamp::from_millis(0);
@@ -23,14 +23,16 @@ struct Parts {
     root: SessionId,
 }
 
+/// A process with its own way to a store and to streams.
+fn process(store: &MemoryStore, log: &MemoryLog) -> Relayed {
+    let shared = Arc::new(store.clone());
+    Relayed::new(shared.clone(), shared, Arc::new(log.clone()))
+}
+
 impl Parts {
     fn new() -> Self {
         let (store, log) = (MemoryStore::new().with_outbox(), MemoryLog::new());
-        let process = || {
-            let shared = Arc::new(store.clone());
-            Relayed::new(shared.clone(), shared, Arc::new(log.clone()))
-        };
-        let (here, there) = (process(), process());
+        let (here, there) = (process(&store, &log), process(&store, &log));
         let root = SessionId::new("s").unwrap();
         let clock = VirtualClock::new(NOW);
         let sessions = Sessions::new(&here, &clock);
@@ -42,6 +44,18 @@ impl Parts {
             there,
             root,
         }
+    }
+
+    /// Replaces the streams by ones that know nothing.
+    fn lose_streams(&mut self) {
+        self.log = MemoryLog::new();
+        self.here = process(&self.store, &self.log);
+        self.there = process(&self.store, &self.log);
+    }
+
+    fn info(&self) -> StreamInfo {
+        let info = self.here.info(&self.root);
+        block_on(info).unwrap().unwrap()
     }
 
     fn chunk(&self, text: &str) -> Chunk {
@@ -137,4 +151,82 @@ fn a_writer_that_was_taken_over_is_refused_before_the_take_over_is_relayed() {
     );
     parts.write(&parts.there, 1, "theirs").unwrap();
     assert_eq!(parts.words(), ["mine", "theirs"]);
+}
+
+/// A writer goes on where the streams were lost: its session is looked up in the store. Sequences are higher than
+/// before, and readers are told that everything up to there is gone.
+#[test]
+fn a_stream_that_was_lost_begins_anew_for_the_next_delta() {
+    let mut parts = Parts::new();
+    block_on(parts.here.commit(parts.commit("one"))).unwrap();
+    let before = parts.write(&parts.here, 0, "two").unwrap();
+    let known = parts.info();
+    parts.lose_streams();
+    let lost = parts.write(&parts.here, 0, "three").unwrap_err();
+    let StreamError::Store(error) = lost else {
+        panic!("{lost}");
+    };
+    assert!(error.is_retryable(), "{error}");
+    let after = parts.write(&parts.here, 0, "three").unwrap();
+    let info = parts.info();
+    assert_eq!(info.incarnation, known.incarnation);
+    assert!(
+        before < info.trimmed && info.trimmed.next() == after,
+        "{info:?}"
+    );
+    assert_eq!(parts.words(), ["three"]);
+    // Who may not write according to the store may not write.
+    let refused = parts.write(&parts.there, 7, "late").unwrap_err();
+    assert!(
+        matches!(refused, StreamError::Superseded { .. }),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_stream_that_was_lost_begins_anew_for_the_next_commit() {
+    let mut parts = Parts::new();
+    block_on(parts.here.commit(parts.commit("one"))).unwrap();
+    let known = parts.info();
+    parts.lose_streams();
+    let receipt = block_on(parts.here.commit(parts.commit("two"))).unwrap();
+    let info = parts.info();
+    assert_eq!(info.incarnation, known.incarnation);
+    assert!(known.last < info.trimmed, "{info:?}");
+    assert_eq!(receipt.sequence, info.trimmed.next());
+    assert_eq!(parts.words(), ["two"]);
+}
+
+/// Nobody writes any more: a reader learns how the turn stands from the store.
+#[test]
+fn a_reader_of_a_lost_stream_is_told_what_the_store_knows() {
+    let mut parts = Parts::new();
+    let ended = Commit::new(parts.root.clone(), NOW).stream(StreamStatus::Ended);
+    block_on(parts.here.commit(ended)).unwrap();
+    parts.lose_streams();
+    // A session that never ran is open.
+    let info = parts.info();
+    assert_eq!(info.status, StreamStatus::Active);
+    assert!(info.trimmed == info.last && info.last > Sequence::START);
+    let delete = Commit::new(parts.root.clone(), NOW).then(Change::Delete);
+    block_on(parts.there.commit(delete)).unwrap();
+    assert_eq!(block_on(parts.here.info(&parts.root)).unwrap(), None);
+}
+
+/// The outbox was switched on for sessions that had their streams in the store: sequences go on above those.
+#[test]
+fn a_stream_that_moved_begins_after_what_it_was() {
+    let store = MemoryStore::new();
+    let clock = VirtualClock::new(NOW);
+    let root = SessionId::new("s").unwrap();
+    let sessions = Sessions::new(&store, &clock);
+    block_on(sessions.create_session(&root, NewSession::of("agent"))).unwrap();
+    let said = Commit::new(root.clone(), NOW).stream(StreamStatus::Paused);
+    block_on(store.commit(said)).unwrap();
+    let before = block_on(store.info(&root)).unwrap().unwrap();
+    let moved = process(&store.clone().with_outbox(), &MemoryLog::new());
+    let said = Commit::new(root.clone(), NOW).stream(StreamStatus::Active);
+    block_on(moved.commit(said)).unwrap();
+    let after = block_on(moved.info(&root)).unwrap().unwrap();
+    assert!(after.trimmed > before.last, "{after:?}");
 }

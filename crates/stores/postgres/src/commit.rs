@@ -61,6 +61,9 @@ pub(crate) async fn commit(on: &Inner, commit: Commit) -> Result<Receipt, Operat
         let ended = ends_stream_at(on, &prepared, &read).await?;
         match write::commit(on, &commit.root, &prepared, ended).await? {
             Written::Done(sequence) => {
+                // The end of a stream that this store had before is of no use.
+                let is_sequence = prepared.leaves || !on.config.outbox;
+                let sequence = Some(sequence).filter(|_| is_sequence).unwrap_or_default();
                 return Ok(finish(on, &commit, &read, prepared, states, sequence));
             }
             Written::Conflict => is_fresh = true,

@@ -31,6 +31,7 @@ pub struct PostgresConfig {
     pub(crate) notifies: bool,
     pub(crate) listen_url: Option<String>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
+    pub(crate) outbox: bool,
 }
 
 impl Default for PostgresConfig {
@@ -48,6 +49,7 @@ impl Default for PostgresConfig {
             notifies: true,
             listen_url: None,
             clock: None,
+            outbox: false,
         }
     }
 }
@@ -159,6 +161,34 @@ impl PostgresConfig {
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
+        self
+    }
+
+    /// Leaves the chunks of commits in an outbox, as a part of the commit, for streams that are kept elsewhere:
+    /// the store is then an [`Outbox`](helix_agents_core::stream::Outbox), for
+    /// [`Backend::streaming_to`](helix_agents_core::runtime::Backend::streaming_to). By itself it shows no streams then.
+    /// All processes must do the same.
+    ///
+    /// Streams that such sessions had in this database are not moved: replies are still in the messages, and
+    /// sequences go on above those of the old streams.
+    ///
+    /// ```no_run
+    /// use helix_agents_core::runtime::Backend;
+    /// use helix_agents_store_postgres::{PostgresConfig, PostgresStore};
+    /// # use helix_agents_core::memory::MemoryLog;
+    ///
+    /// # async fn open() -> Result<Backend, Box<dyn std::error::Error>> {
+    /// let config = PostgresConfig::new().with_outbox();
+    /// let store = PostgresStore::connect_with("postgres://helix@db/agents", config).await?;
+    /// # let streams = MemoryLog::new();
+    /// // `streams` is a `RedisStreams` of the crate `helix-agents-store-redis`.
+    /// let backend = Backend::from(store.clone()).streaming_to(store, streams);
+    /// # Ok(backend)
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_outbox(mut self) -> Self {
+        self.outbox = true;
         self
     }
 }

@@ -38,6 +38,13 @@
 //! PostgreSQL takes a lock of the whole database for them. Nothing depends on them: while somebody waits, the store
 //! looks for changes every 100 ms, with one statement for all who wait.
 //!
+//! # Streams elsewhere
+//!
+//! With [`PostgresConfig::with_outbox`] a commit leaves its chunks in an outbox instead, in the same round trip, and a
+//! [`Relayed`](helix_agents_core::stream::Relayed) store relays them. Entries of a root have numbers that grow in the
+//! order of its commits: each is drawn under a lock of the root that is held until the commit is visible. Before each
+//! batch of deltas the outbox is looked at; those of all sessions of a process share the looks, one statement at a time.
+//!
 //! # Settings that matter
 //!
 //! - The URL is `postgres://user:password@host:port/database`, with the parameters of libpq: `sslmode` (`disable`,
@@ -78,6 +85,9 @@ mod locks;
 mod notifications;
 mod operation_error;
 mod ops;
+mod outbox;
+mod outbox_reads;
+mod outbox_removals;
 mod pages;
 mod poller;
 mod query;

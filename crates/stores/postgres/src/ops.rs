@@ -56,6 +56,7 @@ pub(crate) const TRUNCATE: i16 = 21;
 pub(crate) const DROP_CHECKPOINTS: i16 = 22;
 pub(crate) const DROP_CHUNKS: i16 = 25;
 pub(crate) const REPLACE_CHUNKS: i16 = 26;
+pub(crate) const LEAVE: i16 = 27;
 const MESSAGES: i16 = 1;
 const USAGE: i16 = 4;
 const STATE: i16 = 5;

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::key_blocks::KeyBlocks;
 use crate::listeners::{Listener, Listeners, Subject, Topic};
 use crate::operation_error::OperationError;
+use crate::outbox::OutboxQueues;
 use crate::remembered::Remembered;
 use crate::schema::Schema;
 use crate::server_clock::ServerClock;
@@ -55,6 +56,8 @@ pub(crate) struct Inner {
     pub(crate) remembered: Remembered,
     pub(crate) turns: Turns,
     pub(crate) keys: KeyBlocks,
+    /// What is asked of the outbox, and what is to be removed from it; `None` if there is none.
+    pub(crate) outbox: Option<OutboxQueues>,
     listeners: Arc<Listeners>,
     /// Changes to tell to other processes; `None` if they are not told.
     told: Option<UnboundedSender<Vec<Topic>>>,
@@ -137,6 +140,11 @@ impl PostgresStore {
             running.push(runtime.spawn(receiving));
             told
         });
+        let outbox = config.outbox.then(|| {
+            let (queues, reading, removing) = OutboxQueues::new(&database);
+            running.extend([runtime.spawn(reading), runtime.spawn(removing)]);
+            queues
+        });
         let tasks = Tasks {
             running: Mutex::new(running),
             database: Arc::clone(&database),
@@ -148,6 +156,7 @@ impl PostgresStore {
             clock: ServerClock::default(),
             turns: Turns::default(),
             keys: KeyBlocks::default(),
+            outbox,
             listeners,
             told,
             address,

@@ -18,6 +18,7 @@ use crate::headers::ReadHeaders;
 use crate::listeners;
 use crate::operation_error::OperationError;
 use crate::ops::{self, Op, Ops, StoredAnswer};
+use crate::outbox;
 use crate::remembered::KnownState;
 use crate::session_rows::{Act, SessionColumns, SessionRow, StepChange, has_same_columns};
 use crate::states::{self, StateRow};
@@ -39,6 +40,8 @@ pub(crate) struct PreparedCommit {
     pub(crate) keys: BTreeMap<SessionId, i64>,
     pub(crate) writes_stream: bool,
     pub(crate) ends_turn: bool,
+    /// Whether it leaves an entry in the outbox.
+    pub(crate) leaves: bool,
 }
 
 /// Prepares a plan. `states` are those that are remembered, and then those after the commit.
@@ -49,6 +52,7 @@ pub(crate) async fn prepare(
     mut plan: Plan,
     states: &mut States,
 ) -> Result<PreparedCommit, OperationError> {
+    let left = outbox::entry(on, root, read, &plan);
     let rows = std::mem::take(&mut plan.rows);
     // Rows before the deletion of their session need not be written.
     let mut deleted: BTreeMap<SessionId, usize> = BTreeMap::new();
@@ -96,11 +100,19 @@ pub(crate) async fn prepare(
         }
     }
     let (sessions, mut ops, keys) = writer.finish(&deleted)?;
-    let writes_stream = !plan.chunks.is_empty() || plan.stream.is_some() || plan.rewind.is_some();
+    let writes_stream = !on.config.outbox
+        && (!plan.chunks.is_empty() || plan.stream.is_some() || plan.rewind.is_some());
     let stream = match keys.get(root).filter(|_| writes_stream) {
         Some(key) => Some(stream_rows::prepare(on, *key, &mut plan, &mut ops).await?),
         None => None,
     };
+    let leaves = left.is_some();
+    if let Some(left) = left {
+        let key = keys.get(root).copied();
+        let new_key = key.filter(|key| read.keys.get(root) != Some(key));
+        let is_gone = matches!(plan.headers.get(root), Some(None));
+        ops.push(outbox::leave(&left, new_key, is_gone)?);
+    }
     Ok(PreparedCommit {
         sessions,
         ops,
@@ -109,10 +121,12 @@ pub(crate) async fn prepare(
         floor: read.floor,
         keys,
         writes_stream,
-        ends_turn: matches!(
-            plan.stream,
-            Some(StreamStatus::Ended | StreamStatus::Failed)
-        ),
+        ends_turn: writes_stream
+            && matches!(
+                plan.stream,
+                Some(StreamStatus::Ended | StreamStatus::Failed)
+            ),
+        leaves,
         plan,
     })
 }

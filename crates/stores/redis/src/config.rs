@@ -24,7 +24,8 @@ pub enum Durability {
     Always,
 }
 
-/// The configuration with which a store is opened.
+/// The configuration with which a store is opened, or [`RedisStreams`](crate::RedisStreams) for sessions that are
+/// stored elsewhere.
 ///
 /// ```
 /// use std::time::Duration;
@@ -49,6 +50,8 @@ pub struct RedisConfig {
     pub(crate) remembered_sessions: usize,
     pub(crate) remembered_bytes: usize,
     pub(crate) clock: Option<Arc<dyn Clock>>,
+    /// Whether sessions are stored elsewhere.
+    pub(crate) streams_only: bool,
 }
 
 impl Default for RedisConfig {
@@ -66,6 +69,7 @@ impl Default for RedisConfig {
             remembered_sessions: 4096,
             remembered_bytes: 16 * 1024 * 1024,
             clock: None,
+            streams_only: false,
         }
     }
 }

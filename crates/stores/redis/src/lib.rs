@@ -47,6 +47,11 @@
 //! deleted as a whole, with its children and its stream, by the process that looks for due work; the deltas of past
 //! turns go after [`RedisConfig::keep_deltas`].
 //!
+//! # Only streams
+//!
+//! Where sessions are in another store with an outbox, like PostgreSQL, [`RedisStreams`] keeps their streams. Entries of
+//! the outbox are relayed by one command for all that wait, each once; writers of deltas are judged by what was relayed.
+//!
 //! Operations must run within a tokio runtime.
 
 mod batches;
@@ -58,11 +63,13 @@ mod documents;
 mod due;
 mod error;
 mod failure;
+mod gates;
 mod head;
 mod index;
 mod keys;
 mod link;
 mod locks;
+mod log;
 mod messages;
 mod nodes;
 mod opening;
@@ -77,6 +84,7 @@ mod sessions;
 mod states;
 mod store;
 mod stream_manager;
+mod stream_store;
 mod streams;
 mod turns;
 mod writable;
@@ -84,3 +92,4 @@ mod writable;
 pub use config::{Durability, RedisConfig};
 pub use error::{Error, Result};
 pub use store::RedisStore;
+pub use stream_store::RedisStreams;

@@ -255,7 +255,8 @@ async fn check_rights(link: &Arc<Link>, config: &RedisConfig, keys: &Keys) -> Re
 
 /// Notes the layout at the first opening, and refuses another one later.
 async fn check_layout(nodes: &Nodes, config: &RedisConfig, keys: &Keys) -> Result<()> {
-    let wanted = format!("{LAYOUT}/{}", config.shards);
+    let kind = if config.streams_only { "/streams" } else { "" };
+    let wanted = format!("{LAYOUT}/{}{kind}", config.shards);
     let first = Shard(0);
     let key = format!("{}:layout", keys.tag(first));
     let mut command = redis::cmd("SET");

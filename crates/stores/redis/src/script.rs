@@ -7,10 +7,10 @@ use crate::keys::Shard;
 /// Reads the time, compares fields of hashes with what is expected, and performs commands if all are equal.
 ///
 /// The arguments are the hash of a stream (or nothing), the number of comparisons, for each the key, the field and
-/// the expected value (empty: there is none), and the commands, each with the number of its words before it. Two
+/// the expected value (empty: there is none), and the commands, each with the number of its words before it. Three
 /// commands are special because they need the last sequence of the stream: with 0 words, a batch of chunks is
-/// appended; with -1, the end of a turn is noted. What is published is lost where the user has no right to the
-/// channel: an error would hide that everything before it was written.
+/// appended; with -1, the end of a turn is noted; with -2, the end of the stream is noted in a field. What is published is
+/// lost where the user has no right to the channel: an error would hide that everything before it was written.
 const WRITING: &str = r"
 local function write()
   local a, info, i = ARGV, ARGV[1], 3
@@ -33,6 +33,10 @@ local function write()
       local last = redis.call('HGET', info, 'last') or '0'
       local incarnation = redis.call('HGET', info, 'inc') or '0'
       redis.call('ZADD', a[i + 1], a[i + 2], last .. ':' .. incarnation .. ':' .. a[i + 3])
+      i = i + 4
+    elseif words == -2 then
+      local last = redis.call('HGET', info, 'last') or '0'
+      redis.call('HSET', a[i + 1], a[i + 2], a[i + 3] .. ':' .. last)
       i = i + 4
     else
       local call = a[i + 1] == 'PUBLISH' and redis.pcall or redis.call
@@ -352,6 +356,14 @@ impl Transaction {
         self.commands.push(key);
         self.commands.push(at.to_string());
         self.commands.push(root);
+    }
+
+    /// Notes the end of the stream in a field of a hash, with a name before it.
+    pub(crate) fn note_place(&mut self, key: &str, field: &str, name: &str) {
+        self.commands.push("-2");
+        self.commands.push(key);
+        self.commands.push(field);
+        self.commands.push(name);
     }
 
     pub(crate) fn arguments(self) -> Arguments {

@@ -13,6 +13,7 @@ use crate::changes::Changes;
 use crate::config::RedisConfig;
 use crate::error::{Error, Result};
 use crate::failure;
+use crate::gates::Gates;
 use crate::keys::{Keys, Shard};
 use crate::nodes::Nodes;
 use crate::opening;
@@ -47,6 +48,8 @@ pub(crate) struct Inner {
     pub(crate) remembered: Remembered,
     pub(crate) changes: Changes,
     pub(crate) turns: Turns,
+    /// What streams were told, where sessions are stored elsewhere.
+    pub(crate) gates: Gates,
     clock: ServerClock,
     /// A text that no other store has, and a counter: together they are never used twice.
     unique: (String, AtomicU64),
@@ -119,6 +122,7 @@ impl RedisStore {
             scripts: Scripts::new(),
             changes: Changes::default(),
             turns: Turns::default(),
+            gates: Gates::default(),
             clock: ServerClock::new(told),
             unique: (opening::random_text()?, AtomicU64::new(0)),
         };
@@ -137,6 +141,11 @@ impl RedisStore {
             Some(clock) => clock.now(),
             None => self.inner.clock.now(),
         }
+    }
+
+    /// The time of the server.
+    pub(crate) fn server_time(&self) -> Timestamp {
+        self.inner.clock.now()
     }
 
     /// A text that is used once, by this store and all others, also after a server has lost what it knew.

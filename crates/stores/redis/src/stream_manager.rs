@@ -30,6 +30,9 @@ impl RedisStore {
 
     /// Begins a transaction of a writer, which is refused if the writer may not write.
     async fn admitted(&self, writer: &StreamWriter, fresh: bool) -> Result<Transaction> {
+        if self.inner.config.streams_only {
+            return self.admitted_by_gates(writer, fresh).await;
+        }
         let shard = self.keys().shard(writer.root.as_str());
         let mut sessions = vec![writer.session.clone()];
         if writer.root != writer.session {

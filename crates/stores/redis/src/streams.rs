@@ -187,12 +187,13 @@ impl Transaction {
     /// Makes a stream if there is none. It begins at this fence of its root.
     pub(crate) fn open_stream(&mut self, keys: &StreamKeys, fence: Fence) {
         self.on_stream(&keys.info);
-        self.command(words![
-            "HSETNX",
-            keys.info.as_str(),
-            "inc",
-            fence.0.to_string()
-        ]);
+        self.begin_stream(keys, fence.0);
+    }
+
+    /// Makes a stream of this incarnation if there is none.
+    pub(crate) fn begin_stream(&mut self, keys: &StreamKeys, incarnation: u64) {
+        let (info, incarnation) = (keys.info.as_str(), incarnation.to_string());
+        self.command(words!["HSETNX", info, "inc", incarnation]);
     }
 
     /// Appends chunks to a stream.

@@ -185,6 +185,7 @@ pub(super) fn outbox_entries() -> Vec<OutboxEntry> {
             "gates": { "s1": { "fence": 3, "mark": mark }, "s2": null },
         },
         { "incarnation": 1, "gates": { "s1": { "fence": 0 } } },
+        { "incarnation": 1, "previous": 6, "status": "paused" },
     ]);
     serde_json::from_value(samples).unwrap()
 }

@@ -230,7 +230,7 @@ END $$;
 -- `s_act`: 0 read, 1 update, 2 update with the columns of queries, 3 create, 4 delete, 5 absent. A session that must
 -- not exist has no `s_key`, and `s_version` is the number of the lock that stands for its name.
 -- `s_step_act`: 0 the open step stays, 1 it is replaced, 2 calls are added to it.
--- Returns {1, last sequence, time}, or {0, 0, time} if a header is another one; nothing is written then.
+-- Returns {1, last sequence or number of the entry in the outbox, time}, or {0, 0, time} if a header is another one; nothing is written then.
 CREATE FUNCTION @commit(
     s_name bytea[], s_key bigint[], s_version bigint[], s_act smallint[],
     s_header bytea[], s_next bigint[], s_run bytea[], s_stopping bytea[],
@@ -244,6 +244,7 @@ CREATE FUNCTION @commit(
 DECLARE
     i integer;
     place bigint;
+    numbered bigint;
 BEGIN
     -- One session alone is compared when it is written.
     IF array_length(s_name, 1) > 1 OR s_act[1] NOT IN (1, 2) OR t_expected IS NOT NULL OR f_known IS NOT NULL THEN
@@ -380,17 +381,19 @@ BEGIN
             DELETE FROM @chunk WHERE stream = o_key[i] AND last = o_n[i];
         WHEN 26 THEN
             UPDATE @chunk SET data = o_data[i] WHERE stream = o_key[i] AND last = o_n[i];
+        WHEN 27 THEN
+            numbered := @leave(t_root, nullif(o_key[i], 0), o_m[i] = 1, o_data[i]);
         END CASE;
     END LOOP;
 
     IF f_raised IS NOT NULL THEN
         UPDATE @floor SET fence = f_raised WHERE fence < f_raised;
     END IF;
-    IF t_key IS NULL THEN
+    IF t_key IS NULL AND numbered IS NULL THEN
         SELECT last INTO place FROM @stream
             WHERE key = (SELECT key FROM @session WHERE name = t_root AND root IS NULL);
     END IF;
-    RETURN ARRAY[1, coalesce(place, 0), @now_ms()];
+    RETURN ARRAY[1, coalesce(numbered, place, 0), @now_ms()];
 END $$;
 
 -- Appends deltas of a writer that was judged by the headers of these sessions, in the order of their names. A version
@@ -414,4 +417,53 @@ BEGIN
         place := place + c_count[i];
     END LOOP;
     RETURN ARRAY[1, place, @now_ms()];
+END $$;
+
+-- What commits left for streams that are stored elsewhere. Numbers of entries; 1 stands for commits that left none.
+CREATE SEQUENCE @outbox_number START WITH 2;
+
+-- The last entry of each root that exists, also if it was relayed, and the number of the root's session.
+CREATE TABLE @outbox_head (
+    root bytea PRIMARY KEY,
+    stream bigint NOT NULL,
+    last bigint NOT NULL
+) WITH (fillfactor = 50);
+
+-- The entries that are not relayed yet. `previous` is the entry before, also if that was relayed.
+CREATE TABLE @outbox (
+    root bytea NOT NULL,
+    n bigint NOT NULL,
+    previous bigint NOT NULL,
+    stream bigint NOT NULL,
+    data bytea NOT NULL,
+    PRIMARY KEY (root, n)
+);
+
+-- Leaves an entry in the outbox of a root, and returns its number. A root that this commit creates has a `new_stream`.
+-- The number is drawn under the lock of the head, which is held to the end: entries of a root become visible in the
+-- order of their numbers.
+CREATE FUNCTION @leave(left_root bytea, new_stream bigint, is_gone boolean, left_data bytea)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    before bigint := 0;
+    number bigint;
+    stream_key bigint := new_stream;
+BEGIN
+    IF new_stream IS NULL THEN
+        SELECT h.stream, h.last INTO stream_key, before FROM @outbox_head h WHERE h.root = left_root FOR UPDATE;
+        IF NOT FOUND THEN
+            INSERT INTO @outbox_head SELECT s.name, s.key, 1 FROM @session s
+                WHERE s.name = left_root AND s.root IS NULL ON CONFLICT DO NOTHING;
+            SELECT h.stream, h.last INTO stream_key, before FROM @outbox_head h WHERE h.root = left_root FOR UPDATE;
+        END IF;
+    END IF;
+    number := nextval('@outbox_number');
+    IF is_gone THEN
+        DELETE FROM @outbox_head h WHERE h.root = left_root;
+    ELSE
+        INSERT INTO @outbox_head AS h VALUES (left_root, stream_key, number)
+            ON CONFLICT (root) DO UPDATE SET stream = excluded.stream, last = excluded.last;
+    END IF;
+    INSERT INTO @outbox VALUES (left_root, number, coalesce(before, 1), coalesce(stream_key, 0), left_data);
+    RETURN number;
 END $$;

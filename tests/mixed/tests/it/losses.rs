@@ -1,0 +1,134 @@
+//! Streams that were lost, whole or in part: runs end, and readers are told that chunks are missing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use helix_agents_core::runtime::RuntimeExt;
+use helix_agents_core::session::RunStatus;
+use helix_agents_core::stream::{Sequence, StreamItem, StreamReader, StreamStatus};
+use helix_agents_test_servers::{REDIS, RedisServer, RedisSettings, shared};
+
+use crate::deployment::{Deployment, Process, with_servers, words};
+use crate::faults::{host, until_said};
+use crate::spoken::speaker;
+
+/// Nothing takes as long.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A server that keeps nothing on the disk by itself.
+fn server() -> Option<RedisServer> {
+    shared(REDIS).map(|_| RedisServer::start(RedisSettings::quick()).unwrap())
+}
+
+fn reader(process: &Process, root: &helix_agents_core::SessionId) -> StreamReader {
+    let relayed = Arc::new(process.relayed());
+    StreamReader::new(relayed.clone(), relayed, root.clone(), Sequence::START)
+}
+
+async fn next(reader: &mut StreamReader) -> Option<StreamItem> {
+    let next = tokio::time::timeout(LONG, reader.next()).await;
+    next.unwrap().unwrap()
+}
+
+/// What a reader is told from now on, until the end.
+async fn rest(reader: &mut StreamReader) -> Vec<StreamItem> {
+    let mut items = Vec::new();
+    while let Some(item) = next(reader).await {
+        items.push(item);
+    }
+    items
+}
+
+async fn send(url: &str, command: &str) {
+    let client = redis::Client::open(url).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let _: redis::Value = redis::cmd(command)
+        .query_async(&mut connection)
+        .await
+        .unwrap();
+}
+
+#[test]
+fn a_run_goes_on_when_its_stream_is_lost_and_readers_reach_the_end() {
+    let Some(server) = server() else { return };
+    with_servers(async {
+        let deployment = Deployment::on(server.url());
+        let (here, there) = (deployment.process().await, deployment.process().await);
+        let (agent, voice) = speaker();
+        let handle = host(&here).execute(&agent, "go").await.unwrap();
+        let root = handle.session_id().clone();
+        voice.say("one ");
+        until_said(&there, &root, "one ").await;
+        let mut reader = reader(&there, &root);
+        let mut read = 0;
+        while !matches!(next(&mut reader).await, Some(StreamItem::Chunk(chunk))
+            if matches!(chunk.chunk.payload, helix_agents_core::stream::ChunkPayload::TextDelta { .. }))
+        {
+            read += 1;
+            assert!(read < 100);
+        }
+        send(&server.url(), "FLUSHALL").await;
+        voice.say("two ");
+        until_said(&there, &root, "two ").await;
+        voice.say("three");
+        voice.finish();
+        let ended = handle.ended().await.unwrap();
+        assert_eq!(ended.status, RunStatus::Completed);
+        let last = reader.cursor();
+        let told = rest(&mut reader).await;
+        assert!(
+            matches!(told.first(), Some(StreamItem::Trimmed { up_to }) if *up_to > last),
+            "{told:?}"
+        );
+        assert_eq!(told.last(), Some(&StreamItem::End(StreamStatus::Ended)));
+        assert_eq!(words(&there.streams, &root).await.concat(), "two three");
+    });
+}
+
+/// The server comes back without its last second, in which the turn had ended.
+#[test]
+fn a_reader_of_a_stream_that_lost_its_end_is_told_how_the_turn_stands() {
+    let Some(mut server) = server() else { return };
+    let deployment = Deployment::on(server.url());
+    let mut played = None;
+    with_servers(async {
+        let process = deployment.process().await;
+        let (agent, voice) = speaker();
+        let handle = host(&process).execute(&agent, "go").await.unwrap();
+        let root = handle.session_id().clone();
+        voice.say("one ");
+        until_said(&process, &root, "one ").await;
+        send(&server.url(), "SAVE").await;
+        voice.say("two");
+        voice.finish();
+        assert_eq!(handle.ended().await.unwrap().status, RunStatus::Completed);
+        until_said(&process, &root, "one two").await;
+        played = Some((process, root));
+    });
+    server.kill().unwrap();
+    server.start_again().unwrap();
+    with_servers(async {
+        let Some((process, root)) = played else {
+            return;
+        };
+        drop(process);
+        let process = deployment.process().await;
+        assert_eq!(words(&process.streams, &root).await.concat(), "one ");
+        let mut reader = reader(&process, &root);
+        let told = rest(&mut reader).await;
+        let trimmed = told
+            .iter()
+            .any(|item| matches!(item, StreamItem::Trimmed { .. }));
+        assert!(trimmed, "{told:?}");
+        assert_eq!(told.last(), Some(&StreamItem::End(StreamStatus::Ended)));
+        // From now on it is whole.
+        let info = process
+            .backend()
+            .streams
+            .info(&root)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(info.last, info.trimmed);
+    });
+}
