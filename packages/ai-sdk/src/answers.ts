@@ -21,10 +21,10 @@ export function isOpen(part: ToolPart): boolean {
  * Returns the call that waits and that a part shows. An approval is known by its own id. A call of a sub-agent whose id
  * another call of the message has is shown under the id of its session, too.
  */
-export function pendingOf(
+export function pendingOf<Call extends Pick<PendingCall, 'toolCallId' | 'sessionId' | 'approvalId'>>(
   part: Pick<ToolPart, 'toolCallId' | 'approval'>,
-  pending: readonly PendingCall[],
-): PendingCall | undefined {
+  pending: readonly Call[],
+): Call | undefined {
   const { toolCallId, approval } = part;
   if (approval !== undefined) return pending.find((call) => call.approvalId === approval.id);
   const inSession = pending.find((call) => toolCallId === `${call.sessionId}/${call.toolCallId}`);
