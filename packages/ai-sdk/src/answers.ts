@@ -1,4 +1,5 @@
 import { isToolUIPart, type DynamicToolUIPart, type ToolUIPart, type UIMessage } from 'ai';
+import type { PendingCall } from './wire.js';
 
 export type ToolPart = ToolUIPart | DynamicToolUIPart;
 
@@ -14,6 +15,20 @@ export function lastToolParts(messages: readonly UIMessage[], onlyLastStep = fal
 export function isOpen(part: ToolPart): boolean {
   if (part.state === 'approval-requested') return true;
   return !part.providerExecuted && (part.state === 'input-available' || part.state === 'input-streaming');
+}
+
+/**
+ * Returns the call that waits and that a part shows. An approval is known by its own id. A call of a sub-agent whose id
+ * another call of the message has is shown under the id of its session, too.
+ */
+export function pendingOf<Call extends Pick<PendingCall, 'toolCallId' | 'sessionId' | 'approvalId'>>(
+  part: Pick<ToolPart, 'toolCallId' | 'approval'>,
+  pending: readonly Call[],
+): Call | undefined {
+  const { toolCallId, approval } = part;
+  if (approval !== undefined) return pending.find((call) => call.approvalId === approval.id);
+  const inSession = pending.find((call) => toolCallId === `${call.sessionId}/${call.toolCallId}`);
+  return inSession ?? pending.find((call) => call.toolCallId === toolCallId);
 }
 
 function isAnswer(part: ToolPart): boolean {

@@ -1,5 +1,5 @@
 /** What works without React. */
-export { createHelixSendAutomaticallyWhen, type SendAutomaticallyWhen } from './answers.js';
+export { createHelixSendAutomaticallyWhen, pendingOf, type SendAutomaticallyWhen } from './answers.js';
 export { HelixHttpError, HelixStreamError } from './errors.js';
 export { prepareHelixChatRequest, prepareHelixReconnectRequest, type PrepareHelixRequestOptions } from './prepare.js';
 export { createHelixChatTransport, HelixChatTransport, type HelixChatTransportOptions } from './transport.js';

@@ -1,4 +1,4 @@
-import { createHelixSendAutomaticallyWhen } from '../src/answers.js';
+import { createHelixSendAutomaticallyWhen, pendingOf } from '../src/answers.js';
 import { createHelixChatTransport } from '../src/transport.js';
 import type { UIMessage } from 'ai';
 import { expect, test } from 'vitest';
@@ -99,4 +99,18 @@ test('a client output and an approval of one step are sent together, in one requ
     { toolCallId: 'a', state: 'output-available', output: 'red' },
     { toolCallId: 'b', state: 'approval-responded', approval: { id: 'approval-b', approved: true } },
   ]);
+});
+
+test('a part is found among the calls that wait, by its approval, its id, or that with its session', () => {
+  const call = (sessionId: string, toolCallId: string, approvalId?: string) => ({ sessionId, toolCallId, approvalId });
+  const [own, ofChild, asked] = [call('s', 'a', 'approval-1'), call('child', 'a', 'approval-2'), call('child', 'b')];
+  const all = [own, ofChild, asked];
+  const approvalOf = (id: string) => ({ toolCallId: 'a', approval: { id } }) as Parameters<typeof pendingOf>[0];
+  expect(pendingOf(approvalOf('approval-2'), all)).toBe(ofChild);
+  expect(pendingOf(approvalOf('approval-3'), all)).toBeUndefined();
+  expect(pendingOf({ toolCallId: 'a', approval: undefined }, all)).toBe(own);
+  expect(pendingOf({ toolCallId: 'child/a', approval: undefined }, all)).toBe(ofChild);
+  expect(pendingOf({ toolCallId: 'b', approval: undefined }, all)).toBe(asked);
+  expect(pendingOf({ toolCallId: 'child/b', approval: undefined }, all)).toBe(asked);
+  expect(pendingOf({ toolCallId: 'other/b', approval: undefined }, all)).toBeUndefined();
 });

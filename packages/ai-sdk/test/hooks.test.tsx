@@ -206,7 +206,7 @@ test('an answer by somebody else is seen and followed', async () => {
   const server = await FakeServer.start();
   server.onPost = asks(approval('a', 'approval-a'));
   const { result } = render({ endpoint: server.url, pollAnswers: 20 });
-  server.snapshot = { messages: [], status: 'paused', pending: [{ toolCallId: 'a' }] };
+  server.snapshot = { messages: [], status: 'paused', pending: [{ toolCallId: 'a', approvalId: 'approval-a' }] };
   await act(() => result.current.sendMessage({ text: 'Hi' }));
   await until(() => expect(server.to('/snapshot').length).toBeGreaterThan(2));
   expect(server.reconnects).toHaveLength(0);
@@ -218,6 +218,32 @@ test('an answer by somebody else is seen and followed', async () => {
   await pause(100);
   expect(server.to('/snapshot')).toHaveLength(looks);
   expect(server.posts).toHaveLength(1);
+});
+
+test('calls of a sub-agent that have the ids of others are known to wait', async () => {
+  const server = await FakeServer.start();
+  server.onPost = asks(approval('a', 'approval-1'), approval('child/a', 'approval-2'), clientTool('child/b'));
+  const { result } = render({ endpoint: server.url, pollAnswers: 20 });
+  const waits = (sessionId: string, toolCallId: string, approvalId?: string) => ({ sessionId, toolCallId, approvalId });
+  const [own, ofChild, ask] = [waits('s', 'a', 'approval-1'), waits('child', 'a', 'approval-2'), waits('child', 'b')];
+  server.snapshot = { messages: [], status: 'paused', pending: [own, ofChild, ask] };
+  await act(() => result.current.sendMessage({ text: 'Hi' }));
+  await until(() => expect(server.to('/snapshot').length).toBeGreaterThan(3));
+  expect(server.reconnects).toHaveLength(0);
+  // One of two calls with the same id is answered elsewhere.
+  server.snapshot = { messages: [], status: 'paused', pending: [ofChild, ask] };
+  await until(() => expect(server.reconnects.length).toBeGreaterThan(0));
+});
+
+test('a call of a sub-agent whose deadline has passed is not performed', async () => {
+  const server = await FakeServer.start();
+  const late = { sessionId: 'child', toolCallId: 'a', deadline: Date.now() - 1 };
+  server.onPost = asks(clientTool('child/a'), clientTool('a'), [{ type: 'data-pending', transient: true, data: [late] }]);
+  const pick_color = vi.fn((_input: unknown, { toolCallId }: ClientToolContext) => toolCallId);
+  const { result } = render({ endpoint: server.url, toolHandlers: { pick_color } });
+  await act(() => result.current.sendMessage({ text: 'Hi' }));
+  await pause();
+  expect(pick_color.mock.results.map(({ value }) => value)).not.toContain('child/a');
 });
 
 test('a call that the server has ended is not taken for an answer of this page', async () => {

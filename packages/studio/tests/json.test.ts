@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { inside, isFoldable, opensAt, size, textOf } from "../src/lib/json";
+import { countOf, firstParts, inside, isFoldable, opensAt, size, textOf } from "../src/lib/json";
 import { summary, titleOf } from "../src/lib/summary";
 
 describe("the JSON viewer", () => {
@@ -13,10 +13,21 @@ describe("the JSON viewer", () => {
 
   it("counts values only up to its limit", () => {
     expect(size({ a: [1, 2, { b: 3 }] }, 100)).toBe(6);
-    expect(size(Array.from({ length: 1e6 }), 40)).toBe(40);
+    const million = Array.from({ length: 1e6 }, (_, at) => at);
+    expect(size(million, 40)).toBe(40);
+    let looked = 0;
+    const watched = new Proxy(million, { get: (all, name, self) => ((looked += Number(/^\d+$/.test(String(name)))), Reflect.get(all, name, self)) });
+    expect(size(watched, 40)).toBe(40);
+    expect(looked).toBeLessThan(50);
     expect(opensAt(3, true)).toBe(true);
     expect(opensAt(0, false)).toBe(true);
     expect(opensAt(1, false)).toBe(false);
+  });
+
+  it("shows the first parts of a value with their names", () => {
+    expect(firstParts([7, 8, 9], 2)).toEqual([["0", 7], ["1", 8]]);
+    expect(firstParts({ a: 1, b: 2 }, 5)).toEqual([["a", 1], ["b", 2]]);
+    expect([countOf([7, 8, 9]), countOf({ a: 1 })]).toEqual([3, 1]);
   });
 
   it("copies a text as it is, and anything else as JSON", () => {

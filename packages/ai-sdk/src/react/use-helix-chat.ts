@@ -1,7 +1,7 @@
 import { useChat, type Chat, type UseChatHelpers } from '@ai-sdk/react';
 import type { ChatTransport, UIMessage } from 'ai';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
-import { isOpen, lastToolParts } from '../answers.js';
+import { isOpen, lastToolParts, pendingOf } from '../answers.js';
 import { HelixStreamError } from '../errors.js';
 import { HelixChatTransport, type HelixChatTransportOptions } from '../transport.js';
 import type { DataPart, HelixDataTypes, HelixUIMessage, PendingCall, Snapshot } from '../wire.js';
@@ -173,8 +173,8 @@ export function useHelixChat<M extends UIMessage = HelixUIMessage>(options: UseH
       const snapshot = await routes.snapshot(id, 'messages').catch(() => undefined);
       looking = false;
       if (over || !snapshot) return;
-      const still = new Set(snapshot.pending.map((call) => call.toolCallId));
-      if (openIds.split(' ').every((toolCallId) => still.has(toolCallId))) return;
+      const waiting = lastToolParts(current.current.messages).filter(isOpen);
+      if (waiting.every((part) => pendingOf(part, snapshot.pending))) return;
       over = true;
       await current.current.resumeStream();
     }, pollAnswers);

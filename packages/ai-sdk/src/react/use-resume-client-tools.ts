@@ -1,7 +1,7 @@
 import { getToolName, isToolUIPart, type UIMessage } from 'ai';
 import type { UseChatHelpers } from '@ai-sdk/react';
 import { useEffect, useRef } from 'react';
-import { lastToolParts } from '../answers.js';
+import { lastToolParts, pendingOf } from '../answers.js';
 import type { PendingCall } from '../wire.js';
 import { useLatest } from './latest.js';
 
@@ -89,7 +89,7 @@ export function useResumeClientTools<M extends UIMessage>(options: UseResumeClie
   const perform = async (toolCallId: string, toolName: string, input: unknown) => {
     const { toolHandlers = {}, pending } = latest.current;
     const handler = Object.hasOwn(toolHandlers, toolName) ? toolHandlers[toolName] : undefined;
-    const deadline = pending?.find((call) => call.toolCallId === toolCallId)?.deadline;
+    const deadline = pendingOf({ toolCallId, approval: undefined }, pending ?? [])?.deadline;
     if (!handler || (deadline !== undefined && deadline <= Date.now())) return;
 
     const controller = new AbortController();

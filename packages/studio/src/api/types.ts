@@ -93,6 +93,8 @@ export type Run = {
 
 export type Snapshot = {
   messages: UIMessage[];
+  /** Whether there are older messages than these. */
+  hasMore?: boolean;
   status: "active" | "paused" | "ended" | "failed";
   streamSequence: number;
   sessionId: string;

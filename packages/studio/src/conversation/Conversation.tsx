@@ -77,6 +77,11 @@ export function Conversation({ id, agentType, snapshot, first }: Props) {
       <div className="relative min-h-0 grow">
         <div ref={box} className="h-full overflow-x-hidden overflow-y-auto" tabIndex={0} role="region" aria-label="Conversation">
           <div className="mx-auto max-w-[760px] space-y-5 px-4 pt-6 pb-8 wide:px-5" aria-live="polite" aria-busy={busy} data-testid="messages">
+            {snapshot?.hasMore && (
+              <p className="text-center text-sm text-quiet" data-testid="older-note">
+                The conversation is long: its oldest messages are not shown here.
+              </p>
+            )}
             {messages.map((message) => {
               const ended = endAfter(message.id);
               const isLast = message.id === last?.id;

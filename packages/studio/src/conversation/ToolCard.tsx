@@ -1,3 +1,4 @@
+import { pendingOf } from "@helix-agents/ai-sdk/client";
 import { Bot } from "lucide-react";
 
 import { type Decision, useDecision } from "../api/decisions";
@@ -30,18 +31,18 @@ export function Panel({ label, children }: { label: string; children: React.Reac
 /** A call of a tool: a question while it waits for this user, else one line that opens to its input and output. */
 export function ToolCard({ part, live, told, subs }: { part: ToolPart; live: boolean; told?: Decision; subs: SubAgentData[] }) {
   const { sessionId, agentType, pending, durations, decided, paused, readOnly, follow } = useSurroundings();
-  const call = pending.get(part.approval?.id ?? part.toolCallId) ?? [...pending.values()].find((one) => one.toolCallId === part.toolCallId && one.toolName === part.toolName);
-  const here = useDecision({ rootSessionId: sessionId, toolCallId: part.toolCallId, approvalId: part.approval?.id });
+  const isOpenQuestion = part.state === "approval-requested" || (part.state === "input-available" && !part.providerExecuted);
+  const call = isOpenQuestion ? pendingOf(part as Parameters<typeof pendingOf>[0], [...pending.values()]) : undefined;
+  const here = useDecision(call ?? { rootSessionId: sessionId, toolCallId: part.toolCallId, approvalId: part.approval?.id });
   const given = told ?? decided.get(part.toolCallId) ?? (part.state === "output-denied" ? { kind: "denied" as const } : undefined);
   // An answer of this page that came too late is told beside the one that counts.
   const decision = here?.kind === "gone" && given ? { ...given, late: here.late } : (here ?? given);
   const [open, setOpen] = useKept(`tool ${sessionId} ${part.toolCallId}`, false);
-  const isOpenQuestion = part.state === "approval-requested" || (part.state === "input-available" && !part.providerExecuted);
   const tool = useTool(agentType, part.toolName);
   const onAnswered = (goesOn: boolean) => {
     if (goesOn) follow();
   };
-  if (call && isOpenQuestion && !readOnly && (!decision || decision.kind === "gone")) {
+  if (call && !readOnly && (!decision || decision.kind === "gone")) {
     const Card = call.kind === "approval" ? ApprovalCard : ClientForm;
     return (
       <div className="space-y-2">

@@ -1,20 +1,40 @@
 /** Whether a value has parts that can be folded. */
-export const isFoldable = (value: unknown): value is object => typeof value === "object" && value !== null && Object.keys(value).length > 0;
+export function isFoldable(value: unknown): value is object {
+  if (Array.isArray(value)) return value.length > 0;
+  if (typeof value !== "object" || value === null) return false;
+  for (const name in value) if (Object.hasOwn(value, name)) return true;
+  return false;
+}
+
+/** The parts of a value, one by one: a large one is not copied for its first few. */
+function* partsOf(value: object): Generator<unknown> {
+  if (Array.isArray(value)) yield* value;
+  else for (const name in value) if (Object.hasOwn(value, name)) yield (value as Record<string, unknown>)[name];
+}
 
 /** How many values there are in a value, counted up to a limit. */
 export function size(value: unknown, limit: number): number {
   if (!isFoldable(value)) return 1;
   let sum = 1;
-  for (const part of Object.values(value)) {
+  for (const part of partsOf(value)) {
     sum += size(part, limit - sum);
     if (sum >= limit) return limit;
   }
   return sum;
 }
 
+/** How many parts a value has. */
+export const countOf = (value: object): number => (Array.isArray(value) ? value.length : Object.keys(value).length);
+
+/** The first parts of a value, with their names. */
+export function firstParts(value: object, count: number): [string, unknown][] {
+  if (Array.isArray(value)) return value.slice(0, count).map((part, at) => [String(at), part]);
+  return Object.entries(value).slice(0, count);
+}
+
 /** What is inside of a folded value, in two words. */
 export function inside(value: object): string {
-  const count = Object.keys(value).length;
+  const count = countOf(value);
   if (Array.isArray(value)) return `${count} ${count === 1 ? "item" : "items"}`;
   return `${count} ${count === 1 ? "key" : "keys"}`;
 }

@@ -1,6 +1,6 @@
 import { useState } from "react";
 
-import { inside, isFoldable, opensAt, size, textOf } from "../lib/json";
+import { countOf, firstParts, inside, isFoldable, opensAt, size, textOf } from "../lib/json";
 import { Copy } from "./Copy";
 import { Chevron } from "./Disclosure";
 import { Visible } from "./Visible";
@@ -75,7 +75,7 @@ function Node({ name, value, depth, isSmall, last }: NodeProps) {
     );
   }
   const [begin, end] = Array.isArray(value) ? ["[", "]"] : ["{", "}"];
-  const parts = Object.entries(value);
+  const count = countOf(value);
   return (
     <div className="pl-4">
       <button
@@ -96,12 +96,12 @@ function Node({ name, value, depth, isSmall, last }: NodeProps) {
       {!open && comma}
       {open && (
         <>
-          {parts.slice(0, shown).map(([one, part], at) => (
-            <Node key={one} name={Array.isArray(value) ? undefined : one} value={part} depth={depth + 1} isSmall={isSmall} last={at === parts.length - 1} />
+          {firstParts(value, shown).map(([one, part], at) => (
+            <Node key={one} name={Array.isArray(value) ? undefined : one} value={part} depth={depth + 1} isSmall={isSmall} last={at === count - 1} />
           ))}
-          {parts.length > shown && (
+          {count > shown && (
             <button type="button" className="ml-4 rounded font-sans text-xs text-accent underline" onClick={() => setShown(shown + 200)}>
-              show {Math.min(200, parts.length - shown)} more of {parts.length}
+              show {Math.min(200, count - shown)} more of {count}
             </button>
           )}
           <div className="text-quiet">

@@ -9,8 +9,10 @@ use helix_agents_core::session::{
 use helix_agents_core::store::{Lookup, Snapshot};
 use helix_agents_core::stream::{ChunkPayload, Sequence, StoredChunk};
 use helix_agents_wire::{
-    DataChunk, FinishReason, IncomingMessage, RejectedAnswer, UiChunk, extract_resume_intent,
+    DataChunk, FinishReason, IncomingMessage, RejectedAnswer, StreamTransformer, ToolKinds,
+    TransformerOptions, UiChunk, extract_resume_intent,
 };
+use serde_json::Value;
 
 use super::attaching::{end_of_stream, open_approvals};
 use super::bubble::{Bubble, runs_of_turn};
@@ -31,7 +33,7 @@ pub(super) async fn answer(post: &Post<'_>, message: &IncomingMessage) -> Result
     let found = found.map_err(|error| ApiError::invalid(error.to_string()))?;
     let id = message.id.clone().unwrap_or_default();
     if found.intents.is_empty() {
-        return unanswered(post, &before, id, &found.rejected, end).await;
+        return unanswered(post, (&before, message), id, &found.rejected, end).await;
     }
     let late = submit(post, &before, &pending, found.intents).await?;
     let now = going_on(post).await?;
@@ -39,7 +41,7 @@ pub(super) async fn answer(post: &Post<'_>, message: &IncomingMessage) -> Result
         true => Vec::new(),
         false => vec![rejection(&late, LATE)],
     };
-    continued(post, (&before, &now), id, first, end).await
+    continued(post, (&before, &now), (id, message), first, end).await
 }
 
 /// The code and the reason of answers that came after the deadline.
@@ -134,11 +136,12 @@ async fn resume(post: &Post<'_>, before: &Snapshot) -> Result<(), ApiError> {
 }
 
 /// Returns what follows the answers: the run that took them. Where other calls still wait, nothing follows, and no step
-/// is opened either: the client sends the other answers by what it sees in its last step.
+/// is opened either: the client sends the other answers by what it sees in its last step. If that does not show all of
+/// them, because sub-agents went on alone, it gets what it lacks.
 async fn continued(
     post: &Post<'_>,
     (before, now): (&Snapshot, &Snapshot),
-    id: String,
+    (id, message): (String, &IncomingMessage),
     first: Vec<UiChunk>,
     end: Sequence,
 ) -> Result<Feed, ApiError> {
@@ -146,10 +149,20 @@ async fn continued(
     let was = before.run.as_ref().map(|run| &run.id);
     let turn = before.run.as_ref().map(Bubble::of);
     let is_of_turn = |run: &&RunRecord| turn.as_ref() == Some(&Bubble::of(run));
-    let follows = run.filter(is_of_turn);
-    let follows = follows.filter(|run| Some(&run.id) != was || run.status == RunStatus::Running);
+    let of_turn = run.filter(is_of_turn);
+    let follows = of_turn.filter(|run| Some(&run.id) != was || run.status == RunStatus::Running);
     let Some(run) = follows else {
-        return Ok(nothing(id, first));
+        let paused = of_turn.filter(|run| run.status.is_suspended());
+        let lacks = match paused {
+            Some(run) => before_unknown(post, run, message)
+                .await?
+                .map(|at| (run, at)),
+            None => None,
+        };
+        return match lacks {
+            Some((run, seen)) => follow(post, now, run, (id, seen), first).await,
+            None => Ok(nothing(id, first)),
+        };
     };
     let seen = match &before.run {
         Some(paused) if paused.id != run.id => {
@@ -188,6 +201,56 @@ async fn end_of_pause(
     Ok(next)
 }
 
+/// Where a client is in the stream of a turn of which its message lacks a question: after the last question that it has,
+/// and the last pause before the one that it lacks. `None` if it has all of them, or none.
+async fn before_unknown(
+    post: &Post<'_>,
+    run: &RunRecord,
+    message: &IncomingMessage,
+) -> Result<Option<Sequence>, ApiError> {
+    let bubble = Bubble::of(run);
+    if message.id.as_ref() != Some(&bubble.id) {
+        return Ok(None);
+    }
+    let has = |id: &str| {
+        let mut parts = message.parts.iter();
+        parts.any(|part| part.get("toolCallId").and_then(Value::as_str) == Some(id))
+    };
+    let tools = ToolKinds::of_agents(post.app.runtime.agents());
+    let options = TransformerOptions::new(post.session.clone()).tools(tools);
+    // It knows by which id a message has a call.
+    let mut transformer = StreamTransformer::new(options);
+    let mut at = bubble.after;
+    let mut seen = None;
+    loop {
+        let read = post.app.streams().read(&post.session, at, BATCH).await?;
+        let Some(last) = read.last() else {
+            return Ok(None);
+        };
+        at = last.sequence;
+        for stored in &read {
+            for chunk in transformer.transform(stored) {
+                let UiChunk::ToolInputAvailable {
+                    tool_call_id,
+                    provider_executed: None,
+                    ..
+                } = chunk
+                else {
+                    continue;
+                };
+                if !has(&tool_call_id) {
+                    return Ok(seen);
+                }
+                seen = Some(stored.sequence);
+            }
+            let is_own = stored.chunk.base.session_id == post.session;
+            if is_own && matches!(stored.chunk.payload, ChunkPayload::RunPaused { .. }) {
+                seen = Some(stored.sequence);
+            }
+        }
+    }
+}
+
 async fn follow(
     post: &Post<'_>,
     now: &Snapshot,
@@ -220,17 +283,17 @@ fn nothing(id: String, first: Vec<UiChunk>) -> Feed {
 /// calls behind.
 async fn unanswered(
     post: &Post<'_>,
-    found: &Snapshot,
+    (found, message): (&Snapshot, &IncomingMessage),
     id: String,
     rejected: &[RejectedAnswer],
     end: Sequence,
 ) -> Result<Feed, ApiError> {
-    if let Some(feed) = sent_before(post, found, (&id, end), rejected).await? {
+    if let Some(feed) = sent_before(post, (found, message), (&id, end), rejected).await? {
         return Ok(feed);
     }
     if rejected.is_empty() {
         // The client has answered nothing, and wants to know what comes.
-        return continued(post, (found, found), id, Vec::new(), end).await;
+        return continued(post, (found, found), (id, message), Vec::new(), end).await;
     }
     let mut late = Vec::new();
     for answer in rejected {
@@ -265,7 +328,7 @@ fn rejection(calls: &[String], (code, reason): (&str, &str)) -> UiChunk {
 /// has everything up to the pause in which the calls waited, and nothing after it.
 async fn sent_before(
     post: &Post<'_>,
-    found: &Snapshot,
+    (found, message): (&Snapshot, &IncomingMessage),
     (id, end): (&str, Sequence),
     rejected: &[RejectedAnswer],
 ) -> Result<Option<Feed>, ApiError> {
@@ -299,17 +362,21 @@ async fn sent_before(
     let Some(next) = runs.get(paused + 1) else {
         // The pause lasts, unless no answer is missing.
         let now = going_on(post).await?;
-        let id = id.to_owned();
+        let id = (id.to_owned(), message);
         let feed = continued(post, (found, &now), id, Vec::new(), end).await?;
         return Ok(Some(feed));
     };
-    let seen = match runs.get(paused) {
+    let mut seen = match runs.get(paused) {
         Some(paused) => end_of_pause(post, paused, Sequence(next.start_sequence)).await?,
         None => Sequence(next.start_sequence),
     };
-    let seen = (id.to_owned(), seen);
     // The session may have gone on since it was read.
     let last = runs.last().unwrap_or(last);
+    // Of several pauses for sub-agents, only what they asked tells which one the client has.
+    if let Some(lacks) = before_unknown(post, last, message).await? {
+        seen = seen.min(lacks);
+    }
+    let seen = (id.to_owned(), seen);
     follow(post, found, last, seen, Vec::new()).await.map(Some)
 }
 

@@ -89,6 +89,10 @@ const BOSS: &str = r#"{ "rules": [
       { "tool_calls": [ { "id": "q1", "name": "ask", "arguments": { "what": "name" } } ] },
       { "tool_calls": [ { "id": "c1", "name": "subagent__helper", "arguments": { "message": "ask" } } ] },
       { "text": "boss: {{tool_result:q1}}, {{tool_result:c1}}" } ] },
+  { "match": "two helpers", "steps": [
+      { "tool_calls": [ { "id": "c1", "name": "subagent__helper", "arguments": { "message": "twice" } },
+        { "id": "c2", "name": "subagent__helper", "arguments": { "message": "ask" } } ] },
+      { "text": "boss: {{tool_result:c1}}, {{tool_result:c2}}" } ] },
   { "match": "after paying", "steps": [
       { "tool_calls": [ { "id": "p1", "name": "pay", "arguments": { "cents": 1 } } ] },
       { "tool_calls": [ { "id": "c1", "name": "subagent__helper", "arguments": { "message": "pay" } } ] },
@@ -98,6 +102,10 @@ const BOSS: &str = r#"{ "rules": [
   { "text": "boss: {{tool_result:c1}}" } ] }"#;
 
 const HELPER: &str = r#"{ "rules": [
+  { "match": "twice", "steps": [
+      { "tool_calls": [ { "id": "t1", "name": "ask", "arguments": { "what": "name" } } ] },
+      { "tool_calls": [ { "id": "t2", "name": "ask", "arguments": { "what": "age" } } ] },
+      { "text": "helped: {{tool_result:t1}} {{tool_result:t2}}" } ] },
   { "match": "pay", "steps": [
       { "text": "Helping. ", "tool_calls": [ { "id": "p1", "name": "pay", "arguments": { "cents": 2 } } ] },
       { "text": "helped: {{tool_result:p1}}" } ] },

@@ -212,3 +212,75 @@ async fn a_new_message_abandons_the_calls_of_a_sub_agent() {
     assert_eq!(page.last.data("resume-rejected").len(), 1);
     assert_eq!(paid(&desk.place), 0);
 }
+
+/// The answer to a call of a sub-agent is sent again, because what followed it was lost. The page learns what the
+/// sub-agent asked then, and is not left to send the same answer for ever.
+#[tokio::test]
+async fn an_answer_that_is_sent_again_shows_what_a_sub_agent_asked_since() {
+    let desk = Desk::new();
+    let mut page = Page::with(&desk, "boss");
+    page.say("twice").await;
+    page.answer("t1", &json!("Ada"));
+    let lost = page.messages.clone();
+    page.send().await;
+    let seen = page.messages.clone();
+    assert_eq!(page.last.call("t2")["state"], "input-available");
+    page.messages = lost;
+    page.send().await;
+    assert_eq!(page.messages, seen);
+    assert!(!page.would_send());
+    // What is asked for once more is given.
+    page.send().await;
+    page.answer("t2", &json!(36));
+    assert!(page.would_send());
+    assert!(page.send().await.text().ends_with("boss: helped: Ada 36"));
+}
+
+/// A sub-agent whose call was answered elsewhere goes on and asks once more, while the page waits with another one.
+/// Once that is answered, the page learns of the new question.
+#[tokio::test]
+async fn a_page_learns_what_a_sub_agent_asked_that_went_on_alone() {
+    let desk = Desk::new();
+    let mut page = Page::with(&desk, "boss");
+    page.say("two helpers").await;
+    let call = |page: &Page<'_>, id: &str| page.last.call(id)["state"].clone();
+    assert_eq!(
+        (call(&page, "t1"), call(&page, "q1")),
+        (json!("input-available"), json!("input-available"))
+    );
+    let answer = json!({ "kind": "client-tool-result", "toolCallId": "t1", "result": "Ada" });
+    desk.place
+        .post("/chat/s/submit-tool-result", answer)
+        .await
+        .ok();
+    while !desk.pending().await.to_string().contains("\"t2\"") {
+        tokio::task::yield_now().await;
+    }
+    page.answer("t1", &json!("Ada"));
+    page.answer("q1", &json!("Bob"));
+    assert!(page.would_send());
+    page.send().await;
+    assert_eq!(call(&page, "t2"), "input-available");
+    assert!(!page.would_send());
+    page.answer("t2", &json!(36));
+    assert!(page.would_send());
+    let text = page.send().await.text();
+    assert_eq!(text, "boss: helped: Ada 36, helped: Bob");
+}
+
+/// The same while the sub-agent has got further: the page lacks a whole pause, which is told with what followed.
+#[tokio::test]
+async fn an_answer_that_is_sent_again_much_later_shows_every_call_since() {
+    let desk = Desk::new();
+    let mut page = Page::with(&desk, "boss");
+    page.say("twice").await;
+    page.answer("t1", &json!("Ada"));
+    let lost = page.messages.clone();
+    page.send().await;
+    page.answer("t2", &json!(36));
+    page.send().await;
+    let seen = page.messages.clone();
+    page.messages = lost;
+    assert!(page.send().await.text().ends_with("boss: helped: Ada 36"));
+    assert_eq!(page.messages, seen);
+}
