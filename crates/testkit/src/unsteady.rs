@@ -41,7 +41,7 @@ impl<L: StreamLog> UnsteadyLog<L> {
         let mut relays = self.relays.lock().unwrap_or_else(PoisonError::into_inner);
         let count = relays.entry(root.clone()).or_default();
         *count += 1;
-        *count % 3 == 0
+        count.is_multiple_of(3)
     }
 }
 

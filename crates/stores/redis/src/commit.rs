@@ -91,13 +91,12 @@ impl RedisStore {
             };
             match self.attempt(shard, commit.clone(), known).await? {
                 Attempt::Done(receipt) => return Ok(receipt),
-                Attempt::Changed => {}
-                // What is remembered may be old.
                 Attempt::Refused(refused) if !is_remembered => return Err(refused.into()),
                 Attempt::Failed(failure) if !is_remembered && doubts == DOUBTS => {
                     return Err(failure);
                 }
-                Attempt::Refused(_) => {}
+                // What is remembered may be old.
+                Attempt::Changed | Attempt::Refused(_) => {}
                 Attempt::Failed(_) => doubts += usize::from(!is_remembered),
             }
             fresh = true;

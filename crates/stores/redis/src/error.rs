@@ -21,7 +21,7 @@ pub enum Error {
         url: String,
         /// The error of the client.
         #[source]
-        source: redis::RedisError,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The server cannot be reached, or refuses the connection.
     #[error("{address} cannot be reached; check the address, and that the server is running")]
@@ -113,7 +113,7 @@ pub enum Error {
         address: String,
         /// What went wrong.
         #[source]
-        source: StoreError,
+        source: Box<StoreError>,
     },
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct Told {
 
 impl Told {
     /// Takes the fields `n` and `inc`.
-    pub(crate) fn parse(fields: Vec<Option<String>>) -> Result<Self> {
+    pub(crate) fn parse(fields: &[Option<String>]) -> Result<Self> {
         let number = |text: &String| {
             let corrupt = || Failure::corrupt("stream", "what it was told is no number");
             text.parse().map_err(|_| corrupt())
@@ -219,7 +219,7 @@ impl RedisStore {
         let gate = |text: Option<Option<String>>| text.flatten().map(Gate::parse).transpose();
         let root = gate(fields.pop())?;
         let own = gate(fields.pop())?;
-        let told = Told::parse(fields)?;
+        let told = Told::parse(&fields)?;
         DeltaGate::admit(
             writer,
             own.as_ref().map(|own| &own.gate),

@@ -217,7 +217,7 @@ impl RedisStore {
         let mut reads = Reads::default();
         reads.fields(&gates, ["n", "inc"]);
         let mut answers = self.read(shard, reads).await?;
-        let told = Told::parse(reply::texts(answers.next()?)?)?;
+        let told = Told::parse(&reply::texts(answers.next()?)?)?;
         self.inner.gates.is_told(root, told);
         Ok(told)
     }

@@ -85,10 +85,10 @@ pub(crate) fn random_text() -> Result<String> {
     let mut bytes = [0; 12];
     getrandom::fill(&mut bytes).map_err(|source| Error::Open {
         address: "the source of random numbers".to_owned(),
-        source: StoreError::Backend {
+        source: Box::new(StoreError::Backend {
             backend: BACKEND,
             source: source.into(),
-        },
+        }),
     })?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
@@ -144,7 +144,7 @@ fn opening(link: &Link) -> impl Fn(Failure) -> Error {
     let address = link.address();
     move |failure| Error::Open {
         address: address.clone(),
-        source: failure.into(),
+        source: Box::new(failure.into()),
     }
 }
 
@@ -264,7 +264,7 @@ async fn check_layout(nodes: &Nodes, config: &RedisConfig, keys: &Keys) -> Resul
     let found = nodes.send(first, &command).await.and_then(reply::text);
     let found = found.map_err(|failure| Error::Open {
         address: nodes.address(),
-        source: failure.into(),
+        source: Box::new(failure.into()),
     })?;
     match found {
         Some(found) if found != wanted => Err(Error::OtherLayout {

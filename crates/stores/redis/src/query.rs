@@ -25,10 +25,12 @@ struct Merged {
     members: Vec<(String, Shard)>,
 }
 
+/// Gives the indexes of a shard whose common members are listed; several lists of a shard have none in common.
+type Choose<'a> = Box<dyn Fn(&Indexes<'_>) -> Vec<Vec<String>> + Send + Sync + 'a>;
+
 /// A question to the indexes of each shard.
 struct Question<'a> {
-    /// Makes the indexes of a shard whose common members are listed; several lists of a shard have none in common.
-    indexes: Box<dyn Fn(&Indexes<'_>) -> Vec<Vec<String>> + Send + Sync + 'a>,
+    indexes: Choose<'a>,
     from: String,
     to: String,
     last_first: bool,

@@ -19,9 +19,8 @@ pub(crate) fn text(value: Value) -> Result<Option<String>> {
                 "a stored text is no UTF-8: {error}"
             ))),
         },
-        Value::SimpleString(text) => Ok(Some(text)),
-        // In the newer protocol.
-        Value::VerbatimString { text, .. } => Ok(Some(text)),
+        // The second is of the newer protocol.
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Ok(Some(text)),
         Value::Okay => Ok(Some("OK".to_owned())),
         Value::Int(number) => Ok(Some(number.to_string())),
         other => Err(unexpected("a text", &other)),
@@ -69,12 +68,19 @@ pub(crate) fn pairs(value: Value) -> Result<Vec<(String, String)>> {
 
 /// A number.
 pub(crate) fn number(value: Value) -> Result<u64> {
-    match &value {
-        Value::Int(number) => u64::try_from(*number).map_err(|_| unexpected("a number", &value)),
-        Value::Nil => Ok(0),
-        Value::BulkString(bytes) => parse(bytes).ok_or_else(|| unexpected("a number", &value)),
-        _ => Err(unexpected("a number", &value)),
-    }
+    let other = match value {
+        Value::Nil => return Ok(0),
+        Value::Int(number) => match u64::try_from(number) {
+            Ok(number) => return Ok(number),
+            Err(_) => Value::Int(number),
+        },
+        Value::BulkString(bytes) => match parse(&bytes) {
+            Some(number) => return Ok(number),
+            None => Value::BulkString(bytes),
+        },
+        other => other,
+    };
+    Err(unexpected("a number", &other))
 }
 
 fn parse(bytes: &[u8]) -> Option<u64> {

@@ -107,7 +107,7 @@ impl RedisStore {
             let client = Client::open(one.as_str());
             clients.push(client.map_err(|source| Error::BadUrl {
                 url: opening::without_password(&one),
-                source,
+                source: source.into(),
             })?);
         }
         opening::check_prefix(&config.prefix)?;

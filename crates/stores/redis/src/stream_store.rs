@@ -94,7 +94,7 @@ impl StreamManager for RedisStreams {
         after: Sequence,
         limit: usize,
     ) -> Result<Vec<StoredChunk>, StreamError> {
-        self.0.read(root, after, limit).await
+        StreamManager::read(&self.0, root, after, limit).await
     }
 
     async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError> {

@@ -81,7 +81,7 @@ pub(crate) fn info(fields: Vec<Option<String>>) -> Result<Option<StreamInfo>> {
     }))
 }
 
-fn entry(value: Value, rest: Option<String>) -> Result<Entry> {
+fn entry(value: Value, rest: Option<&String>) -> Result<Entry> {
     let mut parts = reply::list(value)?.into_iter();
     let id = reply::text(parts.next().unwrap_or_default())?.unwrap_or_default();
     let fields = reply::pairs(parts.next().unwrap_or_default())?;
@@ -103,7 +103,7 @@ fn entry(value: Value, rest: Option<String>) -> Result<Entry> {
         ));
     };
     let is_delta = field("k").is_some_and(|kind| kind == DELTAS);
-    let text = rest.as_ref().unwrap_or(text);
+    let text = rest.unwrap_or(text);
     Ok(Entry {
         last: Sequence(last),
         is_delta,
@@ -136,7 +136,7 @@ impl RedisStore {
         let mut rests = reply::texts(next())?.into_iter();
         let entries = entries
             .into_iter()
-            .map(|value| entry(value, rests.next().flatten()));
+            .map(|value| entry(value, rests.next().flatten().as_ref()));
         Ok(Part {
             entries: entries.collect::<Result<_>>()?,
             trimmed: Sequence(trimmed.parse().unwrap_or_default()),
