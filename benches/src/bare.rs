@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use helix_agents_core::message::{AssistantMessage, AssistantPart, ToolMessage};
+use helix_agents_core::message::{AssistantMessage, ToolMessage};
 use rusqlite::{Connection, params};
-use serde_json::{Value, json};
 
-use crate::sqlite::{Outcome, reference_step};
+use crate::reference::reference_step;
+use crate::sqlite::Outcome;
+use crate::step_rows::StepRows;
 
 /// A session kept by a hand-written loop: the same commits, the same durability, no framework.
 pub(crate) struct Bare {
@@ -87,50 +88,44 @@ impl Bare {
         results: &[ToolMessage],
     ) -> Outcome<()> {
         self.steps += 1;
-        let n = self.steps;
-        let row = u32::try_from(n)?;
-        let (replied, settled) = (reply_chunks(message), result_chunks(results, n));
+        let row = u32::try_from(self.steps)?;
+        let rows = StepRows::of(self.steps, message, results)?;
         let reply = self.connection.transaction()?;
         reply
             .prepare_cached("INSERT INTO open_step VALUES (1, ?1)")?
-            .execute([serde_json::to_string(message)?])?;
+            .execute([rows.open_step])?;
         reply
             .prepare_cached("INSERT INTO chunk VALUES (1, ?1, ?2)")?
-            .execute(params![row * 20, serde_json::to_string(&replied)?])?;
-        let session = json!({ "status": "active", "agent": "adder", "version": 2 * n, "steps": n });
+            .execute(params![row * 20, rows.reply_chunks])?;
         reply
             .prepare_cached("UPDATE session SET version = version + 1, data = ?1 WHERE id = 1")?
-            .execute([session.to_string()])?;
+            .execute([&rows.session])?;
         reply.commit()?;
 
         let settle = self.connection.transaction()?;
         settle
             .prepare_cached("INSERT INTO entry VALUES (1, ?1, ?2)")?
-            .execute(params![
-                row * 2,
-                serde_json::to_string(&(message, results))?
-            ])?;
+            .execute(params![row * 2, rows.entry])?;
         settle
             .prepare_cached("DELETE FROM open_step WHERE session = 1")?
             .execute([])?;
         settle
             .prepare_cached("INSERT INTO checkpoint VALUES (1, ?1, ?2, ?3, 1700000000000)")?
-            .execute(params![row, format!("cp-{n}"), row * 2])?;
+            .execute(params![row, rows.checkpoint, row * 2])?;
         settle
             .prepare_cached("INSERT INTO usage (session, data) VALUES (1, ?1)")?
-            .execute([r#"[{"tokens":[12,3]},{"tool":"add","ms":1}]"#])?;
-        let run = json!({ "id": "run-1", "status": "running", "steps": n, "host": "bare" });
+            .execute([rows.usage])?;
         settle
             .prepare_cached("INSERT OR REPLACE INTO run VALUES (1, ?1)")?
-            .execute([run.to_string()])?;
+            .execute([rows.run])?;
         settle
             .prepare_cached("INSERT INTO chunk VALUES (1, ?1, ?2)")?
-            .execute(params![row * 20 + 10, serde_json::to_string(&settled)?])?;
+            .execute(params![row * 20 + 10, rows.result_chunks])?;
         settle
             .prepare_cached(
                 "UPDATE session SET version = version + 1, steps = steps + 1, data = ?1 WHERE id = 1",
             )?
-            .execute([session.to_string()])?;
+            .execute([rows.session])?;
         settle.commit()?;
         Ok(())
     }
@@ -144,37 +139,4 @@ impl Bare {
         let pages = pragma("page_count")? - pragma("freelist_count")?;
         Ok(u64::from(pages) * u64::from(pragma("page_size")?))
     }
-}
-
-/// The stream chunks of a reply.
-fn reply_chunks(message: &AssistantMessage) -> Vec<Value> {
-    let mut all = Vec::new();
-    for part in message.parts.iter() {
-        match part {
-            AssistantPart::Text { text, .. } => all.push(json!({ "type": "text", "delta": text })),
-            AssistantPart::ToolCall(call) => {
-                let id = &call.id;
-                all.extend([
-                    json!({ "type": "input_start", "id": id, "name": call.name }),
-                    json!({ "type": "input", "id": id, "delta": call.arguments.to_string() }),
-                    json!({ "type": "input_end", "id": id }),
-                    json!({ "type": "call", "id": id, "name": call.name, "arguments": call.arguments }),
-                ]);
-            }
-            _ => {}
-        }
-    }
-    all
-}
-
-/// The stream chunks of the results of step `n`.
-fn result_chunks(results: &[ToolMessage], n: usize) -> Vec<Value> {
-    let results = results.iter().map(
-        |result| json!({ "type": "result", "id": result.tool_call_id, "result": result.value() }),
-    );
-    let ends = [
-        json!({ "type": "step", "messages": 2 * n }),
-        json!({ "type": "checkpoint", "id": format!("cp-{n}") }),
-    ];
-    results.chain(ends).collect()
 }

@@ -11,7 +11,8 @@ use helix_agents_testkit::{VirtualClock, block_on};
 
 use crate::bare::Bare;
 use crate::measure::{Bound, Report, Target, median, print_figure};
-use crate::sqlite::{Folder, NOW, Outcome, reference_step};
+use crate::reference::reference_step;
+use crate::sqlite::{Folder, NOW, Outcome};
 
 const ROUNDS: usize = 7;
 /// The numbers of messages of the sessions that are branched.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures_util::stream;
 use helix_agents_core::model::{EventStream, Model, ModelEvent, ModelRequest, TokenUsage};
-use helix_agents_core::runtime::RuntimeExt;
+use helix_agents_core::runtime::{Backend, RuntimeExt};
 use helix_agents_core::step::StopReason;
 use helix_agents_core::stream::Retention;
 use helix_agents_core::time::Timestamp;
@@ -85,9 +85,8 @@ struct Kept {
     tables: BTreeMap<String, [f64; 3]>,
 }
 
-/// Runs a turn.
-async fn turn(file: &Path, steps: usize) -> Outcome<()> {
-    let store = SqliteStore::open(file).await?;
+/// Runs a turn in a store.
+pub(crate) async fn turn(store: impl Into<Backend>, steps: usize) -> Outcome<()> {
     let runtime = LocalRuntime::builder(store).recovery(false).build();
     let asked = AtomicUsize::new(0);
     let agent = adder(Arc::new(Streaming { steps, asked }))?;
@@ -122,7 +121,7 @@ fn kept(steps: usize) -> Outcome<Kept> {
     let host = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()?;
-    host.block_on(turn(&file, steps))?;
+    host.block_on(async { turn(SqliteStore::open(&file).await?, steps).await })?;
     let before = Bare::bytes_used(&file)? as f64;
     let tables = tables(&file)?;
     host.block_on(condense(&file))?;

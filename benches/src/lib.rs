@@ -38,9 +38,12 @@ mod measure;
 mod mock_process;
 mod openai;
 mod prompt;
+mod reference;
+mod servers;
 mod sessions;
 mod sqlite;
 mod state;
+mod step_rows;
 mod steps;
 mod stops;
 mod suspended;
@@ -54,10 +57,12 @@ use sqlite::Outcome;
 
 type Group = (&'static str, fn(&mut Report));
 
-const GROUPS: [Group; 22] = [
+const GROUPS: [Group; 24] = [
     ("state", state::run),
     ("prompt", prompt::run),
     ("sqlite", sqlite::run),
+    ("postgres", servers::postgres),
+    ("redis", servers::redis),
     ("bytes", bytes::run),
     ("flat", flat::run),
     ("branch", branch::run),
@@ -80,9 +85,11 @@ const GROUPS: [Group; 22] = [
 ];
 
 /// The groups whose figures have targets.
-const TABLE: [&str; 8] = [
+const TABLE: [&str; 10] = [
     "http",
     "durable",
+    "postgres",
+    "redis",
     "bytes",
     "deltas",
     "sessions-http",
@@ -102,6 +109,7 @@ pub fn main() -> ExitCode {
     if let [first, rest @ ..] = wanted.as_slice() {
         let done = match first.as_str() {
             "read-deltas" => Some(sqlite::read_deltas(rest)),
+            "server-deltas" => Some(servers::read_deltas(rest)),
             "one-side" => Some(sessions::side(rest)),
             "http-side" => Some(http_side::run(rest)),
             "mock-llm" => Some(mock_process::serve()),

@@ -2,6 +2,7 @@
 //!
 //! Each side runs in a process of its own, which is the only way to know its peak.
 
+use std::future::ready;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
@@ -62,7 +63,7 @@ async fn bare(delay_ms: u64) -> Outcome<()> {
         .map(|_| {
             let (agent, model, clock) = (agent.clone(), Arc::clone(&model), Arc::clone(&clock));
             tokio::spawn(async move {
-                let keep = |_: &_, _: &[_]| Ok(());
+                let keep = |_: &_, _: &[_]| ready(Ok(()));
                 let done = bare_loop(&agent, model.as_ref(), clock.as_ref(), STEPS, keep).await;
                 done.map_err(|error| error.to_string())
             })

@@ -7,29 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use helix_agents_core::id::{AgentId, CallId, CheckpointId, RunId, SessionId, StepId, UsageId};
-use helix_agents_core::message::{AssistantMessage, AssistantPart, ToolCall, UserMessage};
-use helix_agents_core::model::TokenUsage;
-use helix_agents_core::session::{
-    CallPhase, CallState, Checkpoint, CheckpointSource, OpenCall, OpenStep, RunRecord, RunTrigger,
-    SessionStatus,
-};
-use helix_agents_core::step::{ToolResultInput, create_tool_result_message};
-use helix_agents_core::store::{
-    Change, Commit, Fence, Field, NewSession, Page, Precondition, SessionStore, Sessions,
-};
+use helix_agents_core::id::{AgentId, RunId, SessionId};
+use helix_agents_core::store::{Change, Commit, Fence, Page, SessionStore};
 use helix_agents_core::stream::{
     Chunk, ChunkOrigin, ChunkPayload, Sequence, StreamManager, StreamReader, StreamWriter,
 };
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::transcript::PairedStep;
-use helix_agents_core::usage::{UsageEntry, UsageKind};
 use helix_agents_store_sqlite::SqliteStore;
-use helix_agents_testkit::{VirtualClock, block_on};
-use serde_json::json;
+use helix_agents_testkit::block_on;
 
 use crate::bare::Bare;
 use crate::measure::{Report, median, print_figure};
+use crate::reference::{Reference, reference_step};
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -58,116 +48,23 @@ impl Drop for Folder {
     }
 }
 
-/// One session with a run, ready for steps.
+/// A session on SQLite, ready for steps.
 struct Subject {
     store: SqliteStore,
-    session: SessionId,
-    run: RunId,
-    steps: usize,
+    reference: Reference,
 }
 
 impl Subject {
     fn create(store: &SqliteStore, name: &str) -> Outcome<Self> {
-        let (session, run) = (SessionId::new(name)?, RunId::new(format!("run-{name}"))?);
-        let clock = VirtualClock::new(NOW);
-        block_on(Sessions::new(store, &clock).create_session(&session, NewSession::of("bench")))?;
-        let record = RunRecord::started(
-            run.clone(),
-            session.clone(),
-            RunTrigger::Execute,
-            "local",
-            NOW,
-        );
-        let start = Commit::new(session.clone(), NOW)
-            .then(Change::RaiseFence)
-            .then(Change::StartRun(Box::new(record)))
-            .then(Change::AppendUser(UserMessage::new("add the numbers")));
-        block_on(store.commit(start))?;
         Ok(Self {
             store: store.clone(),
-            session,
-            run,
-            steps: 0,
+            reference: block_on(Reference::create(store, name))?,
         })
     }
 
-    /// The two commits of a durable tool step: the reply with its intent, and the settled step.
     fn step(&mut self) -> Outcome<()> {
-        for commit in self.commits()? {
-            block_on(self.store.commit(commit))?;
-        }
-        Ok(())
+        block_on(self.reference.step(&self.store))
     }
-
-    fn commits(&mut self) -> Outcome<[Commit; 2]> {
-        self.steps += 1;
-        let n = self.steps;
-        let (message, result) = reference_step(n)?;
-        let step = StepId::new(format!("step-{n}"))?;
-        let open = OpenStep::new(step, self.run.clone(), 1, message.clone(), |_| {
-            OpenCall::new(CallPhase::Regular, CallState::Ready)
-        });
-        let fenced = || Commit::new(self.session.clone(), NOW).when(Precondition::Fence(Fence(1)));
-        let reply = fenced().then(Change::OpenStep(Some(Arc::new(open))));
-        let id = CheckpointId::new(format!("cp-{n:08x}-0000-7000-8000-000000000000"))?;
-        let checkpoint = Checkpoint {
-            id,
-            session_id: self.session.clone(),
-            run_id: self.run.clone(),
-            status: SessionStatus::Active,
-            timestamp: NOW,
-            step_count: 1,
-            message_count: 1 + 2 * n,
-            state_version: 0,
-            open_step: None,
-        };
-        let usage = |what: &str, kind| -> Outcome<Change> {
-            let id = UsageId::new(format!("usage-{what}-{n}"))?;
-            Ok(Change::Usage(UsageEntry {
-                id,
-                run_id: self.run.clone(),
-                step: 1,
-                timestamp: NOW,
-                kind,
-            }))
-        };
-        let tokens = UsageKind::Tokens {
-            model: "scripted/bench".into(),
-            tokens: TokenUsage::new(12, 3),
-            micro_dollars: None,
-        };
-        let tool = UsageKind::Tool {
-            name: "add".to_owned().into(),
-            success: true,
-            duration_ms: 1,
-        };
-        let settle = fenced()
-            .then(Change::AppendStep(PairedStep::new(message, [result])?))
-            .then(Change::OpenStep(None))
-            .then(Change::Checkpoint(checkpoint, CheckpointSource::Staging))
-            .then(usage("model", tokens)?)
-            .then(usage("tool", tool)?)
-            .then(Change::Set(Field::OneStepMore));
-        Ok([reply, settle])
-    }
-}
-
-/// A call of `add` and its result.
-pub(crate) fn reference_step(
-    n: usize,
-) -> Outcome<(AssistantMessage, helix_agents_core::message::ToolMessage)> {
-    let call = CallId::new(format!("call_{n}"))?;
-    let message = AssistantMessage::new(vec![AssistantPart::ToolCall(ToolCall::new(
-        call.clone(),
-        "add",
-        json!({ "a": n, "b": 1 }),
-    ))]);
-    let result = create_tool_result_message(ToolResultInput {
-        tool_call_id: call,
-        tool_name: "add".into(),
-        result: Ok(json!({ "sum": n + 1 })),
-    });
-    Ok((message, result))
 }
 
 pub(crate) fn run(report: &mut Report) {
@@ -260,7 +157,7 @@ fn deltas(_: &mut Report) -> Outcome<()> {
     let file = folder.file("store.db");
     let store = block_on(SqliteStore::open(&file))?;
     let subject = Subject::create(&store, "deltas")?;
-    let session = subject.session.clone();
+    let session = subject.reference.session.clone();
     let mut reader = Command::new(std::env::current_exe()?)
         .arg("read-deltas")
         .arg(&file)
@@ -271,7 +168,7 @@ fn deltas(_: &mut Report) -> Outcome<()> {
         AgentId::new("deltas")?,
         "bench",
         session.clone(),
-        subject.run,
+        subject.reference.run,
         1,
     );
     let base = Arc::new(base);
@@ -324,7 +221,7 @@ fn wake_up(report: &mut Report) -> Outcome<()> {
     let file = folder.file("store.db");
     let [here, there] = [0, 1].map(|_| block_on(SqliteStore::open(&file)));
     let (here, there) = (here?, there?);
-    let session = Subject::create(&here, "wake")?.session;
+    let session = Subject::create(&here, "wake")?.reference.session;
     let run = RunId::new("run-wake")?;
     let base = ChunkOrigin::new(AgentId::new("wake")?, "bench", session.clone(), run, 1);
     let base = Arc::new(base);
@@ -392,18 +289,18 @@ fn resume(_: &mut Report) -> Outcome<()> {
     let store = block_on(SqliteStore::open(folder.file("store.db")))?;
     for messages in [10_usize, 1_000, 10_000] {
         let mut subject = Subject::create(&store, &format!("s{messages}"))?;
-        let mut commit = Commit::new(subject.session.clone(), NOW);
-        while 1 + 2 * subject.steps < messages {
-            subject.steps += 1;
-            let (message, result) = reference_step(subject.steps)?;
+        let mut commit = Commit::new(subject.reference.session.clone(), NOW);
+        while 1 + 2 * subject.reference.steps < messages {
+            subject.reference.steps += 1;
+            let (message, result) = reference_step(subject.reference.steps)?;
             commit = commit.then(Change::AppendStep(PairedStep::new(message, [result])?));
         }
         block_on(store.commit(commit))?;
         let mut times = Vec::new();
         for _ in 0..9 {
             let start = Instant::now();
-            let snapshot = block_on(store.load(subject.session.as_root()))?;
-            let read = block_on(store.messages(subject.session.as_root(), Page::ALL))?;
+            let snapshot = block_on(store.load(subject.reference.session.as_root()))?;
+            let read = block_on(store.messages(subject.reference.session.as_root(), Page::ALL))?;
             if snapshot.is_none() || read.items.len() < messages {
                 return Err("the session is not whole".into());
             }

@@ -1,6 +1,7 @@
 //! Measures the overhead of the framework per step: in memory, beside a hand-written loop with the
 //! same model and tool; on SQLite, beside the same commits written by hand.
 
+use std::future::{Future, ready};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -144,18 +145,20 @@ fn bare_turn(
     agent: &Agent,
     model: &Stamped,
     steps: usize,
-    keep: impl FnMut(&AssistantMessage, &[ToolMessage]) -> Outcome<()>,
+    mut keep: impl FnMut(&AssistantMessage, &[ToolMessage]) -> Outcome<()>,
 ) -> Outcome<()> {
     let clock = VirtualClock::new(NOW);
+    let keep = |message: &_, results: &[_]| ready(keep(message, results));
     block_on(bare_loop(agent, model, &clock, steps, keep))
 }
 
-pub(crate) async fn bare_loop(
+/// A turn by hand; what `keep` returns makes a step durable.
+pub(crate) async fn bare_loop<F: Future<Output = Outcome<()>>>(
     agent: &Agent,
     model: &dyn Model,
     clock: &dyn Clock,
     steps: usize,
-    mut keep: impl FnMut(&AssistantMessage, &[ToolMessage]) -> Outcome<()>,
+    mut keep: impl FnMut(&AssistantMessage, &[ToolMessage]) -> F,
 ) -> Outcome<()> {
     let ids = SequentialIds::new();
     let session = SessionId::new("bare")?;
@@ -194,7 +197,7 @@ pub(crate) async fn bare_loop(
             }));
         }
         let message = plan.assistant_message.ok_or("no message")?;
-        keep(&message, &results)?;
+        keep(&message, &results).await?;
         history.push_step(PairedStep::new(message, results)?)?;
     }
     Ok(())

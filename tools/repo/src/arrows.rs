@@ -44,6 +44,8 @@ enum Room {
     Cli,
     /// The server that benchmarks talk to: the other side of the network, and so none of ours.
     MockServer,
+    /// Private databases for tests and benchmarks: programs that are started, and so none of ours.
+    TestServers,
     /// Examples, benches, tools and tests of whole programs: the outside, where users stand.
     Outside,
 }
@@ -65,6 +67,7 @@ impl Room {
             ["crates", "helix-agents"] => Self::Facade,
             ["crates", "cli"] => Self::Cli,
             ["benches", "mock-llm"] => Self::MockServer,
+            ["tests", "servers"] => Self::TestServers,
             ["examples" | "tests" | "tools", _] | ["benches"] => Self::Outside,
             _ => return None,
         })
@@ -73,13 +76,16 @@ impl Room {
     /// Which rooms a crate in this one may build on. Tests may use anything.
     fn may_need(self, other: Self) -> bool {
         match self {
-            Self::Core | Self::Macros | Self::MockServer => false,
+            Self::Core | Self::Macros | Self::MockServer | Self::TestServers => false,
             Self::Models | Self::Wire | Self::Leaf => other == Self::Core,
             Self::Runtime => matches!(other, Self::Core | Self::Models),
             Self::Testkit => matches!(other, Self::Core | Self::Models),
             Self::Server => matches!(other, Self::Core | Self::Wire),
-            Self::Cli => !matches!(other, Self::Testkit | Self::MockServer | Self::Outside),
-            Self::Facade => !matches!(other, Self::MockServer | Self::Outside),
+            Self::Cli => !matches!(
+                other,
+                Self::Testkit | Self::MockServer | Self::TestServers | Self::Outside
+            ),
+            Self::Facade => !matches!(other, Self::MockServer | Self::TestServers | Self::Outside),
             Self::Outside => other != Self::Outside,
         }
     }
@@ -89,6 +95,7 @@ impl Room {
             Self::Core => "core depends on nothing of ours",
             Self::Macros => "macros depends on nothing of ours",
             Self::MockServer => "the mock server depends on nothing of ours",
+            Self::TestServers => "the servers of tests depend on nothing of ours",
             Self::Models | Self::Wire | Self::Leaf => "a leaf depends on core only",
             Self::Testkit => "testkit depends on core and models only",
             Self::Runtime => "a runtime depends on core and models only",
@@ -175,7 +182,7 @@ mod tests {
             .collect()
     }
 
-    const MAP: [&str; 17] = [
+    const MAP: [&str; 18] = [
         "crates/core",
         "crates/macros",
         "crates/models",
@@ -192,6 +199,7 @@ mod tests {
         "examples/quickstart",
         "benches",
         "benches/mock-llm",
+        "tests/servers",
         "tools/repo",
     ];
 
@@ -214,6 +222,7 @@ mod tests {
             ("examples/quickstart", "crates/testkit"),
             ("benches", "crates/testkit"),
             ("benches", "benches/mock-llm"),
+            ("benches", "tests/servers"),
         ];
         let arrows = allowed.map(|(from, to)| (from, Kind::Normal, to));
         assert_eq!(breaches(&workspace(&MAP, &arrows)), [""; 0]);
@@ -248,9 +257,13 @@ mod tests {
             ("crates/cli", "crates/testkit"),
             ("crates/helix-agents", "tools/repo"),
             ("crates/helix-agents", "benches/mock-llm"),
+            ("crates/helix-agents", "tests/servers"),
             ("crates/cli", "benches/mock-llm"),
+            ("crates/cli", "tests/servers"),
+            ("crates/stores/redis", "tests/servers"),
             ("benches", "examples/quickstart"),
             ("benches/mock-llm", "crates/core"),
+            ("tests/servers", "crates/core"),
         ];
         for (from, to) in forbidden {
             for kind in [Kind::Normal, Kind::Build] {

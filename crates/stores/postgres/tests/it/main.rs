@@ -27,7 +27,5 @@ mod opening;
 mod round_trips;
 /// Every scenario under random schedules.
 mod schedules;
-/// Commits per second, beside the same statements written by hand.
-mod speed;
 /// Writes of one process wake those who wait in another.
 mod waking;
