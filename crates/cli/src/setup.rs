@@ -60,7 +60,14 @@ impl Plan {
 
     pub(crate) async fn open_as(self, opening: Opening) -> anyhow::Result<Setup> {
         let keep_deltas = self.config.runtime.keep_deltas;
-        let backend = open_store(&self.store, self.stream.as_ref(), opening, keep_deltas).await?;
+        // Boxed, or the types of commands nest deeper than the compiler follows.
+        let opened = Box::pin(open_store(
+            &self.store,
+            self.stream.as_ref(),
+            opening,
+            keep_deltas,
+        ));
+        let backend = opened.await?;
         Ok(Setup::new(self, backend))
     }
 

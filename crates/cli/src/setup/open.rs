@@ -6,7 +6,9 @@ use std::time::Duration;
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::runtime::Backend;
 use helix_agents_store_postgres::{Error as PostgresError, PostgresStore};
-use helix_agents_store_redis::{Durability, Error as RedisError, RedisStore};
+use helix_agents_store_redis::{
+    Durability, Error as RedisError, RedisConfig, RedisStore, RedisStreams,
+};
 use helix_agents_store_sqlite::{Error as SqliteError, SqliteConfig, SqliteStore};
 
 use super::{STORE, place};
@@ -37,17 +39,39 @@ pub async fn open_store(
     opening: Opening,
     keep_deltas: Duration,
 ) -> Result<Backend, UsageError> {
-    if let Some(stream) = stream {
-        return Err(UsageError(format!(
-            "streams outside of the store ({stream}) are not supported yet; leave them out"
-        )));
-    }
     match url {
         StoreUrl::Memory => Ok(MemoryStore::new().keep_deltas(keep_deltas).into()),
         StoreUrl::Sqlite(path) => open_sqlite(url, path, opening, keep_deltas).await,
-        StoreUrl::Postgres(place) => open_postgres(url, place, opening, keep_deltas).await,
-        StoreUrl::Redis(place) => open_redis(url, place, keep_deltas).await,
+        StoreUrl::Postgres(place) => match stream {
+            None => {
+                let store = open_postgres(url, place, opening, keep_deltas, false).await?;
+                Ok(store.into())
+            }
+            Some(stream) => {
+                let store = open_postgres(url, place, opening, keep_deltas, true).await?;
+                let streams = open_streams(stream, keep_deltas).await?;
+                let backend = Backend::from(store.clone());
+                Ok(backend
+                    .streaming_to(store, streams.clone())
+                    .retained_by(streams))
+            }
+        },
+        StoreUrl::Redis(place) => {
+            let open = async |config| RedisStore::open_with(&place.url, config).await;
+            Ok(open_redis(url, place, keep_deltas, open).await?.into())
+        }
     }
+}
+
+/// Opens the streams of a store that leaves them to another place.
+async fn open_streams(url: &StoreUrl, keep_deltas: Duration) -> Result<RedisStreams, UsageError> {
+    let StoreUrl::Redis(place) = url else {
+        return Err(UsageError(format!(
+            "{url} cannot have the streams of another store; name a Redis server"
+        )));
+    };
+    let open = async |config| RedisStreams::open_with(&place.url, config).await;
+    open_redis(url, place, keep_deltas, open).await
 }
 
 /// The error of a store that does not exist.
@@ -117,9 +141,15 @@ async fn open_postgres(
     place: &PostgresPlace,
     opening: Opening,
     keep_deltas: Duration,
-) -> Result<Backend, UsageError> {
+    leaves_streams: bool,
+) -> Result<PostgresStore, UsageError> {
     let open = async |migrate| {
         let config = place.config().migrate(migrate).keep_deltas(keep_deltas);
+        let config = if leaves_streams {
+            config.with_outbox()
+        } else {
+            config
+        };
         PostgresStore::connect_with(&place.url, config).await
     };
     let opened = match open(opening == Opening::Migrate).await {
@@ -132,19 +162,20 @@ async fn open_postgres(
         }
         other => other,
     };
-    Ok(opened.map_err(|error| unusable(url, &error))?.into())
+    opened.map_err(|error| unusable(url, &error))
 }
 
 /// A server that promises less than all is opened with a warning where the configuration does not say what it must
 /// promise.
-async fn open_redis(
+async fn open_redis<T>(
     url: &StoreUrl,
     place: &RedisPlace,
     keep_deltas: Duration,
-) -> Result<Backend, UsageError> {
+    open: impl AsyncFn(RedisConfig) -> Result<T, RedisError>,
+) -> Result<T, UsageError> {
     let open = async |durability| {
         let config = place.config(durability).keep_deltas(keep_deltas);
-        RedisStore::open_with(&place.url, config).await
+        open(config).await
     };
     let wanted = match place.demand {
         Demand::AtLeast(durability) => durability,
@@ -157,9 +188,9 @@ async fn open_redis(
             ..
         }) if place.demand == Demand::Any => {
             let text = format!(
-                "the store {url} has `appendonly {appendonly}` and `appendfsync {appendfsync}`: what it has confirmed \
+                "{url} has `appendonly {appendonly}` and `appendfsync {appendfsync}`: what it has confirmed \
                  may be lost when the server ends; set `appendonly yes` and `appendfsync always` there, or say in \
-                 helix.toml what is enough (`durability` in [store])"
+                 helix.toml what is enough (`durability`)"
             );
             // A warning that cannot be written is no reason not to work.
             let _ = Screen::of_process().note(Look::Yellow, text);
@@ -173,5 +204,5 @@ async fn open_redis(
         }
         other => other,
     };
-    Ok(opened.map_err(|error| unusable(url, &error))?.into())
+    opened.map_err(|error| unusable(url, &error))
 }

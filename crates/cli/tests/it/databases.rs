@@ -10,9 +10,13 @@ pub(crate) enum Database {
     Sqlite,
     Postgres,
     Redis,
+    /// Sessions in PostgreSQL, their streams on Redis.
+    Mixed,
 }
 
 impl Database {
+    pub(crate) const ALL: [Self; 4] = [Self::Sqlite, Self::Postgres, Self::Redis, Self::Mixed];
+
     /// Returns the sections of a configuration that name a place which no other test uses; `None` if its server is
     /// missing and the test is to be skipped.
     pub(crate) fn sections(self) -> Option<String> {
@@ -21,16 +25,18 @@ impl Database {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let micros = now.unwrap().as_micros();
         let own = format!("cli_{}_{micros}_{count}", std::process::id());
+        let postgres =
+            |url| format!("[store]\nurl = \"{url}\"\nschema = \"{own}\"\nconnections = 4\n");
+        let redis = |url| format!("url = \"{url}\"\nprefix = \"{own}\"\ndurability = \"memory\"\n");
         Some(match self {
             Self::Sqlite => "[store]\nurl = \"sqlite:helix.db\"\n".to_owned(),
-            Self::Postgres => {
-                let url = shared(POSTGRES)?;
-                format!("[store]\nurl = \"{url}\"\nschema = \"{own}\"\nconnections = 4\n")
-            }
-            Self::Redis => {
-                let url = shared(REDIS)?;
-                format!("[store]\nurl = \"{url}\"\nprefix = \"{own}\"\ndurability = \"memory\"\n")
-            }
+            Self::Postgres => postgres(shared(POSTGRES)?),
+            Self::Redis => format!("[store]\n{}", redis(shared(REDIS)?)),
+            Self::Mixed => format!(
+                "{}[stream]\n{}",
+                postgres(shared(POSTGRES)?),
+                redis(shared(REDIS)?)
+            ),
         })
     }
 }
@@ -46,6 +52,9 @@ macro_rules! on_each_store {
         }
         mod redis {
             crate::databases::tests!(Redis: $($test)+);
+        }
+        mod mixed {
+            crate::databases::tests!(Mixed: $($test)+);
         }
     };
 }

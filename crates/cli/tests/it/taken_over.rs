@@ -66,7 +66,7 @@ async fn another_server_continues_what_a_killed_one_performed(store: &str) {
     let mut longest = Duration::ZERO;
     for number in 0..kills.max(1) {
         // Every run has a place of its own in the store.
-        let store = store.replacen("cli_", &format!("cli{number}_"), 1);
+        let store = store.replace("cli_", &format!("cli{number}_"));
         longest = longest.max(killed(&format!("{store}{lease}"), &mut dice).await);
     }
     eprintln!("{kind}: continued after {} ms at most", longest.as_millis());

@@ -1,10 +1,8 @@
 //! Tests of two servers over one store: a request reaches a run wherever it is performed.
-//!
-//! proves: SRV-04
 
 use serde_json::{Value, json};
 
-use crate::databases::on_each_store;
+use crate::databases::{Database, on_each_store};
 use crate::killed_server::counting;
 use crate::kit::{Folder, config_on};
 use crate::serving::Served;
@@ -18,7 +16,6 @@ const SCRIPT: &str = r#"{ "rules": [
   "default": [ { "text": "Echo: {{last_user}}" } ] }"#;
 
 on_each_store!(
-    a_run_is_interrupted_by_way_of_another_server
     a_message_by_way_of_another_server_interrupts_the_run
     a_run_is_approved_and_continued_by_way_of_another_server
 );
@@ -49,7 +46,17 @@ async fn posted(server: &Served, path: &str, body: Value) -> Value {
     answer
 }
 
-async fn a_run_is_interrupted_by_way_of_another_server(store: &str) {
+/// proves: SRV-04
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_interrupted_by_way_of_another_server() {
+    for database in Database::ALL {
+        if let Some(store) = database.sections() {
+            interrupted(&store).await;
+        }
+    }
+}
+
+async fn interrupted(store: &str) {
     let (_folder, one, other) = two_servers(store, "");
     let start = json!({ "sessionId": "s", "agentType": "a", "message": "long" });
     let started = posted(&one, "/start", start).await;

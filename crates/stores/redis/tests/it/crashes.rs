@@ -1,6 +1,4 @@
 //! Every scenario, killed at some of its points; at every point with `HELIX_EVERY_POINT`. `HELIX_SEED` decides which.
-//!
-//! proves in part: STO-02
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
