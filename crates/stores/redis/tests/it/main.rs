@@ -11,7 +11,7 @@ mod stores;
 
 /// The contract suites of the ports.
 mod contract;
-/// Every scenario, killed at every point.
+/// Every scenario, killed at some or all points.
 mod crashes;
 /// Servers that die, lose answers, are full or cannot be reached.
 mod faults;
