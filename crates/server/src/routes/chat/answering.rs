@@ -154,9 +154,10 @@ async fn continued(
     let Some(run) = follows else {
         let paused = of_turn.filter(|run| run.status.is_suspended());
         let lacks = match paused {
-            Some(run) => before_unknown(post, run, message)
-                .await?
-                .map(|at| (run, at)),
+            Some(run) => {
+                let shown = Shown::of(post, run, message, None).await?;
+                shown.before_missing().map(|at| (run, at))
+            }
             None => None,
         };
         return match lacks {
@@ -166,7 +167,14 @@ async fn continued(
     };
     let seen = match &before.run {
         Some(paused) if paused.id != run.id => {
-            end_of_pause(post, paused, Sequence(run.start_sequence)).await?
+            let next = Sequence(run.start_sequence);
+            let pause = end_of_pause(post, paused, next).await?;
+            // During the pause sub-agents may have gone on alone, and asked what the client has answered now.
+            let shown = Shown::of(post, run, message, Some(next)).await?;
+            shown.at.map_or(pause, |at| match shown.lacks_next {
+                true => at.min(pause),
+                false => at.max(pause),
+            })
         }
         _ => end,
     };
@@ -201,53 +209,75 @@ async fn end_of_pause(
     Ok(next)
 }
 
-/// Where a client is in the stream of a turn of which its message lacks a question: after the last question that it has,
-/// and the last pause before the one that it lacks. `None` if it has all of them, or none.
-async fn before_unknown(
-    post: &Post<'_>,
-    run: &RunRecord,
-    message: &IncomingMessage,
-) -> Result<Option<Sequence>, ApiError> {
-    let bubble = Bubble::of(run);
-    if message.id.as_ref() != Some(&bubble.id) {
-        return Ok(None);
-    }
-    let has = |id: &str| {
-        let mut parts = message.parts.iter();
-        parts.any(|part| part.get("toolCallId").and_then(Value::as_str) == Some(id))
-    };
-    let tools = ToolKinds::of_agents(post.app.runtime.agents());
-    let options = TransformerOptions::new(post.session.clone()).tools(tools);
-    // It knows by which id a message has a call.
-    let mut transformer = StreamTransformer::new(options);
-    let mut at = bubble.after;
-    let mut seen = None;
-    loop {
-        let read = post.app.streams().read(&post.session, at, BATCH).await?;
-        let Some(last) = read.last() else {
-            return Ok(None);
+/// How far the message of a client shows its turn.
+struct Shown {
+    /// After the last question that it has, or the last pause, before one that it lacks; `None` if it has none.
+    at: Option<Sequence>,
+    /// Whether there is a question after that, which it lacks.
+    lacks_next: bool,
+}
+
+impl Shown {
+    /// Looks for the questions of a turn in a message, up to a position.
+    async fn of(
+        post: &Post<'_>,
+        run: &RunRecord,
+        message: &IncomingMessage,
+        up_to: Option<Sequence>,
+    ) -> Result<Self, ApiError> {
+        let mut shown = Self {
+            at: None,
+            lacks_next: false,
         };
-        at = last.sequence;
-        for stored in &read {
-            for chunk in transformer.transform(stored) {
-                let UiChunk::ToolInputAvailable {
-                    tool_call_id,
-                    provider_executed: None,
-                    ..
-                } = chunk
-                else {
-                    continue;
-                };
-                if !has(&tool_call_id) {
-                    return Ok(seen);
+        let bubble = Bubble::of(run);
+        if message.id.as_ref() != Some(&bubble.id) {
+            return Ok(shown);
+        }
+        let has = |id: &str| {
+            let mut parts = message.parts.iter();
+            parts.any(|part| part.get("toolCallId").and_then(Value::as_str) == Some(id))
+        };
+        let tools = ToolKinds::of_agents(post.app.runtime.agents());
+        let options = TransformerOptions::new(post.session.clone()).tools(tools);
+        // It knows by which id a message has a call.
+        let mut transformer = StreamTransformer::new(options);
+        let mut at = bubble.after;
+        loop {
+            let read = post.app.streams().read(&post.session, at, BATCH).await?;
+            let Some(last) = read.last() else {
+                return Ok(shown);
+            };
+            at = last.sequence;
+            for stored in &read {
+                if up_to.is_some_and(|up_to| stored.sequence > up_to) {
+                    return Ok(shown);
                 }
-                seen = Some(stored.sequence);
-            }
-            let is_own = stored.chunk.base.session_id == post.session;
-            if is_own && matches!(stored.chunk.payload, ChunkPayload::RunPaused { .. }) {
-                seen = Some(stored.sequence);
+                for chunk in transformer.transform(stored) {
+                    let UiChunk::ToolInputAvailable {
+                        tool_call_id,
+                        provider_executed: None,
+                        ..
+                    } = chunk
+                    else {
+                        continue;
+                    };
+                    if !has(&tool_call_id) {
+                        shown.lacks_next = true;
+                        return Ok(shown);
+                    }
+                    shown.at = Some(stored.sequence);
+                }
+                let is_own = stored.chunk.base.session_id == post.session;
+                if is_own && matches!(stored.chunk.payload, ChunkPayload::RunPaused { .. }) {
+                    shown.at = Some(stored.sequence);
+                }
             }
         }
+    }
+
+    /// Where a client is that lacks a question; `None` if it has all of them, or none.
+    fn before_missing(&self) -> Option<Sequence> {
+        self.at.filter(|_| self.lacks_next)
     }
 }
 
@@ -373,7 +403,8 @@ async fn sent_before(
     // The session may have gone on since it was read.
     let last = runs.last().unwrap_or(last);
     // Of several pauses for sub-agents, only what they asked tells which one the client has.
-    if let Some(lacks) = before_unknown(post, last, message).await? {
+    let shown = Shown::of(post, last, message, None).await?;
+    if let Some(lacks) = shown.before_missing() {
         seen = seen.min(lacks);
     }
     let seen = (id.to_owned(), seen);

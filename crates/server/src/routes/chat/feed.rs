@@ -136,6 +136,14 @@ impl<E: Into<ApiError>> From<E> for Stop {
     }
 }
 
+/// What a client has of a bubble.
+struct Seen {
+    /// Nothing up to here is sent.
+    up_to: Sequence,
+    /// Whether the step that is open there was ended for the client.
+    ends_step: bool,
+}
+
 struct Pump {
     app: App,
     writer: SseWriter,
@@ -208,6 +216,7 @@ impl Pump {
             options = options.continuing(seen);
         }
         let mut transformer = StreamTransformer::new(options);
+        let was_told = feed.seen.is_some() && matches!(feed.start, Start::Named(_));
         let start = match feed.start {
             Start::OwnId => Some(transformer.start(bubble.id)),
             Start::Named(id) => Some(transformer.start(id)),
@@ -215,7 +224,11 @@ impl Pump {
         };
         self.write(start.as_slice(), None)?;
         self.write(&feed.first, None)?;
-        let seen = feed.seen.unwrap_or(bubble.after);
+        let mut seen = Seen {
+            up_to: feed.seen.unwrap_or(bubble.after),
+            // The message that is continued was told to its end, which closed the step.
+            ends_step: was_told,
+        };
 
         // What earlier runs of the turn said.
         let own = Sequence(run.start_sequence);
@@ -225,7 +238,7 @@ impl Pump {
             while let Some(item) = self.next(before.next()).await? {
                 match item {
                     StreamItem::Chunk(stored) if stored.sequence <= own => {
-                        self.chunk(&mut transformer, &stored, seen)?;
+                        self.chunk(&mut transformer, &stored, &mut seen)?;
                         if before.fetched() == 0 || self.writer.len() >= PIECE_BYTES {
                             self.flush().await?;
                         }
@@ -247,7 +260,9 @@ impl Pump {
                 },
             };
             match item {
-                Some(StreamItem::Chunk(stored)) => self.chunk(&mut transformer, &stored, seen)?,
+                Some(StreamItem::Chunk(stored)) => {
+                    self.chunk(&mut transformer, &stored, &mut seen)?
+                }
                 Some(StreamItem::Trimmed { .. }) => {}
                 Some(StreamItem::End(_)) => break,
                 _ => return self.gone(),
@@ -306,10 +321,14 @@ impl Pump {
         &mut self,
         transformer: &mut StreamTransformer,
         stored: &StoredChunk,
-        seen: Sequence,
+        seen: &mut Seen,
     ) -> Result<(), Stop> {
+        let is_new = stored.sequence > seen.up_to;
+        if is_new && std::mem::take(&mut seen.ends_step) {
+            transformer.end_step();
+        }
         let chunks = transformer.transform(stored);
-        if stored.sequence > seen {
+        if is_new {
             self.write(&chunks, Some(stored.sequence))?;
             self.chunks += 1;
         }
