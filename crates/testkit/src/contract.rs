@@ -287,7 +287,6 @@ suite! { ($)
         a_version_that_never_was_cannot_be_read,
         changes_of_one_commit_build_on_each_other,
         a_large_state_is_kept_version_by_version,
-        a_large_state_is_kept_through_thousands_of_writes,
     }
     notices {
         a_notice_to_a_session_at_rest_is_appended_at_once,

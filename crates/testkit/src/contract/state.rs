@@ -179,19 +179,3 @@ pub async fn a_large_state_is_kept_version_by_version(on: &Subject) {
     let last = on.store.state_at(id.as_root(), 5).await.unwrap();
     assert_eq!((&last["blob"], &last["n"]), (&large["blob"], &json!(3)));
 }
-
-/// A large state that has been written to thousands of times is loaded, also by a process that does not know it.
-pub async fn a_large_state_is_kept_through_thousands_of_writes(on: &Subject) {
-    const COUNT: u32 = 9_000;
-    let id = created(on, "s").await;
-    let large = json!({ "blob": "ß".repeat(1024 * 1024), "n": 0 });
-    changed(on, &id, Change::SetState(Arc::new(large))).await;
-    let writes = (1..=COUNT).fold(commit(on, &id), |commit, n| {
-        commit.then(Change::WriteState(sets("n", n)))
-    });
-    accepted(on, writes).await;
-    for on in [on.elsewhere(), on] {
-        let loaded = on.store.load(id.as_root()).await.unwrap().unwrap();
-        assert_eq!(loaded.state.custom_state["n"], json!(COUNT));
-    }
-}

@@ -29,5 +29,7 @@ mod rights;
 mod round_trips;
 /// Every scenario under random schedules.
 mod schedules;
+/// Large states.
+mod states;
 /// A process that is stopped while it holds a session.
 mod stopped;
