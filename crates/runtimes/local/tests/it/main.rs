@@ -13,6 +13,8 @@ mod kit;
 
 /// Recovery that nobody asked for.
 mod by_itself;
+/// What a caller does while its sub-agents work.
+mod callers;
 mod children;
 /// The contract of runtimes.
 mod contract;
