@@ -1,16 +1,21 @@
 //! Tests of callers of sub-agents: children that are answered, taken over or stopped beside them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use helix_agents_core::runtime::{RuntimeExt, Turn};
-use helix_agents_core::tool::Tool;
+use helix_agents_core::runtime::{Runtime, RuntimeExt, StartedRun, Turn};
+use helix_agents_core::session::RunStatus;
+use helix_agents_core::store::SessionKey;
+use helix_agents_core::stream::StreamStatus;
+use helix_agents_core::time::Timestamp;
+use helix_agents_core::tool::{PersistentAgent, Tool};
 use helix_agents_runtime_local::LocalRuntime;
-use helix_agents_testkit::MockReply;
+use helix_agents_testkit::{MockReply, VirtualClock};
 use serde_json::json;
 
 use crate::children::{agent, task, waiting_tool};
 use crate::failing_store::{HeldStart, failing_store};
-use crate::kit::{Gate, Place, session};
+use crate::kit::{Gate, Place, clock, session};
 
 /// A child is answered and goes on while its caller is about to note that it waits. The caller waits on.
 ///
@@ -59,5 +64,66 @@ async fn a_child_that_is_answered_beside_the_pause_is_waited_for() {
         }
         gate.open();
         assert_eq!(run.output().await.unwrap(), "done");
+    }
+}
+
+/// A companion works on when the turn of its caller is over. Another process that takes it over does not open the
+/// stream of that turn again: nobody would close it.
+///
+/// proves in part: PER-03, STR-04
+#[test]
+fn a_companion_that_is_taken_over_leaves_the_stream_ended() {
+    for place in Place::all() {
+        let clock = Arc::new(VirtualClock::new(Timestamp::from_millis(1_000)));
+        let gate = Gate::new();
+        let replies = [
+            MockReply::calls([("w", "wait", json!({}))]),
+            MockReply::text("Helped."),
+        ];
+        let helper = agent("helper", replies)
+            .tools(waiting_tool(&gate).idempotent())
+            .build()
+            .unwrap();
+        let begin = json!({ "agent": "helper", "name": "anna", "initialMessage": "Begin." });
+        let replies = [
+            MockReply::calls([("c", "companion__spawnAgent", begin)]),
+            MockReply::text("done"),
+        ];
+        let parent = agent("parent", replies)
+            .persistent_agents([PersistentAgent::non_blocking(&helper)])
+            .build()
+            .unwrap();
+        let process = || {
+            let mut builder = tokio::runtime::Builder::new_current_thread();
+            builder.enable_time().build().unwrap()
+        };
+        let killed = process();
+        killed.block_on(async {
+            let runtime = place.builder_at(&clock).await.holder("killed").build();
+            let turn = Turn::new("go").session(session("s"));
+            let run = runtime.execute(&parent, turn).await.unwrap();
+            gate.reached().await;
+            assert_eq!(run.output().await.unwrap(), "done");
+        });
+        drop(killed);
+
+        process().block_on(async {
+            let next = place.builder_at(&clock).await.holder("next").build();
+            next.agents().register(&parent).unwrap();
+            clock.advance(Duration::from_secs(3600));
+            let report = next.recover().await.unwrap();
+            assert_eq!(report.recovered.len(), 1, "{report:?}");
+            gate.open();
+            let backend = next.backend();
+            let root = session("s");
+            let key = root.as_root();
+            let link = backend.store.extras(key).await.unwrap().children.remove(0);
+            let child = SessionKey::new(&root, &link.session_id);
+            let child = backend.store.load(child).await.unwrap().unwrap();
+            let run = StartedRun::new(child.state.key(), child.run.unwrap().id);
+            assert_eq!(next.ended(&run).await.unwrap().status, RunStatus::Completed);
+            let info = backend.streams.info(&root).await.unwrap().unwrap();
+            assert_eq!(info.status, StreamStatus::Ended);
+        });
     }
 }
