@@ -1,6 +1,7 @@
 //! Tests of callers of sub-agents: children that are answered, taken over or stopped beside them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use helix_agents_core::runtime::{Runtime, RuntimeExt, StartedRun, Turn};
@@ -13,7 +14,8 @@ use helix_agents_runtime_local::LocalRuntime;
 use helix_agents_testkit::{MockReply, VirtualClock};
 use serde_json::json;
 
-use crate::children::{agent, task, waiting_tool};
+use crate::children::{agent, saying, task, waiting_tool};
+use crate::counted_streams::counted_streams;
 use crate::failing_store::{HeldStart, failing_store};
 use crate::kit::{Gate, Place, clock, session};
 
@@ -125,5 +127,33 @@ fn a_companion_that_is_taken_over_leaves_the_stream_ended() {
             let info = backend.streams.info(&root).await.unwrap().unwrap();
             assert_eq!(info.status, StreamStatus::Ended);
         });
+    }
+}
+
+/// Sub-agents stream no patches of their caller's state, so its step is settled without reading the stream, which has
+/// everything that they said.
+///
+/// proves in part: SUB-01
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_of_sub_agents_is_settled_without_reading_the_stream() {
+    for place in Place::all() {
+        let helper = saying("helper", "Helped.").build().unwrap();
+        let replies = [
+            MockReply::calls([
+                ("c1", "subagent__helper", task()),
+                ("c2", "subagent__helper", task()),
+            ]),
+            MockReply::text("done"),
+        ];
+        let parent = agent("parent", replies)
+            .tools(Tool::sub_agent(&helper))
+            .build()
+            .unwrap();
+        let (backend, reads) = counted_streams(place.open().await);
+        let runtime = LocalRuntime::builder(backend).recovery(false).build();
+        let turn = Turn::new("go").session(session("s"));
+        let run = runtime.execute(&parent, turn).await.unwrap();
+        assert_eq!(run.output().await.unwrap(), "done");
+        assert_eq!(reads.load(Ordering::SeqCst), 0);
     }
 }

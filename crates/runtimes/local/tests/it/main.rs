@@ -6,6 +6,8 @@
     reason = "a test that cannot continue fails"
 )]
 
+/// Streams that count how often they are read.
+mod counted_streams;
 /// A store that fails on request.
 mod failing_store;
 /// Agents, gates and stores for the tests.
