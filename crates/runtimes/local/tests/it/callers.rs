@@ -10,14 +10,14 @@ use helix_agents_core::store::SessionKey;
 use helix_agents_core::stream::StreamStatus;
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::tool::{PersistentAgent, Tool};
-use helix_agents_runtime_local::LocalRuntime;
+use helix_agents_runtime_local::{LocalRuntime, SweepReport};
 use helix_agents_testkit::{MockReply, VirtualClock};
 use serde_json::json;
 
 use crate::children::{agent, saying, task, waiting_tool};
 use crate::counted_streams::counted_streams;
 use crate::failing_store::{HeldStart, failing_store};
-use crate::kit::{Gate, Place, clock, session};
+use crate::kit::{Gate, LEASE, Place, clock, session, timed};
 
 /// A child is answered and goes on while its caller is about to note that it waits. The caller waits on.
 ///
@@ -155,5 +155,54 @@ async fn a_step_of_sub_agents_is_settled_without_reading_the_stream() {
         let run = runtime.execute(&parent, turn).await.unwrap();
         assert_eq!(run.output().await.unwrap(), "done");
         assert_eq!(reads.load(Ordering::SeqCst), 0);
+    }
+}
+
+/// A process that has the agent of a child and not that of its caller leaves the child alone: it could not call the hooks
+/// of the caller, and take-overs without progress would end the run.
+///
+/// proves in part: SUB-04
+#[tokio::test]
+async fn a_child_is_left_to_processes_that_have_the_agents_above_it() {
+    for place in Place::all() {
+        let gate = Gate::new();
+        let replies = [
+            MockReply::calls([("h", "wait", json!({}))]),
+            MockReply::text("Helped."),
+        ];
+        let wait = waiting_tool(&gate).idempotent();
+        let helper = agent("helper", replies).tools(wait).build().unwrap();
+        let replies = [
+            MockReply::calls([("c", "subagent__helper", task())]),
+            MockReply::text("done"),
+        ];
+        let parent = agent("parent", replies)
+            .tools(Tool::sub_agent(&helper))
+            .build()
+            .unwrap();
+        let time = clock();
+        let first = timed(&place, "first", &time).await;
+        let turn = Turn::new("go").session(session("s"));
+        first.execute(&parent, turn).await.unwrap();
+        gate.reached().await;
+        let shutdown = first.shutdown(LEASE);
+        gate.open();
+        assert_eq!(shutdown.await.handed_over, 2);
+
+        let without = timed(&place, "without", &time).await;
+        without.agents().register(&helper).unwrap();
+        let backend = without.backend();
+        let root = session("s");
+        let links = backend.store.extras(root.as_root()).await.unwrap().children;
+        let child = SessionKey::new(&root, &links[0].session_id);
+        let before = backend.store.load(child).await.unwrap();
+        assert_eq!(without.recover().await.unwrap(), SweepReport::default());
+        assert_eq!(backend.store.load(child).await.unwrap(), before);
+
+        let with = timed(&place, "with", &time).await;
+        with.agents().register(&parent).unwrap();
+        with.recover().await.unwrap();
+        let run = with.handle(&parent, root).await.unwrap().unwrap();
+        assert_eq!(run.output().await.unwrap(), "done");
     }
 }
