@@ -30,6 +30,7 @@ mod results;
 mod retrying;
 mod sending;
 mod showing;
+mod siblings;
 pub(super) mod stepwise_model;
 mod subject;
 mod time_travel;
@@ -246,6 +247,9 @@ suite! { ($)
         the_session_of_a_sub_agent_takes_no_messages,
         a_turn_that_is_begun_again_has_no_old_children,
         calls_of_two_children_with_one_id_are_told_apart,
+    }
+    siblings {
+        many_sub_agents_ask_at_the_same_time,
     }
     companions {
         a_blocking_companion_answers_where_it_is_asked,
