@@ -154,6 +154,7 @@ suite! { ($)
         a_turn_needs_a_message_and_its_own_agent,
     }
     hooking {
+        a_caller_that_waited_for_sub_agents_is_resumed,
         the_hooks_of_a_call_come_in_one_order,
         after_hooks_follow_the_models_order,
         hooks_see_the_start_the_end_and_the_failure_of_a_turn,
