@@ -139,12 +139,14 @@ impl PerformError {
         }
     }
 
-    /// Whether the state, the open step or a call changed beside the run between reading and writing.
+    /// Whether the state, the open step or a call changed beside the run between reading and writing, or a child was
+    /// deleted.
     pub(super) fn is_moved(&self) -> bool {
         matches!(
             self,
             Self::Store(
                 StoreError::State { .. }
+                    | StoreError::NotFound { .. }
                     | StoreError::Refused {
                         expected: Precondition::Open(_)
                             | Precondition::Call(..)

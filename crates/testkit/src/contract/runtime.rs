@@ -244,6 +244,7 @@ suite! { ($)
         a_sub_agent_that_needs_an_approval_is_not_started_before,
         a_stop_of_a_paused_run_ends_its_sub_agents,
         a_message_over_a_waiting_sub_agent_stops_it,
+        a_waiting_sub_agent_is_deleted,
         the_stream_is_paused_while_children_wait,
         the_session_of_a_sub_agent_takes_no_messages,
         a_turn_that_is_begun_again_has_no_old_children,
@@ -261,6 +262,7 @@ suite! { ($)
         a_message_interrupts_a_companion_at_work,
         a_bad_name_of_a_companion_is_an_error,
         companions_are_listed_and_found_by_address,
+        the_name_of_a_deleted_companion_is_free,
     }
     waiting_companions {
         a_blocking_companion_that_waits_pauses_its_caller,

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use helix_agents_core::runtime::{Runtime, RuntimeExt, StartedRun, Turn};
 use helix_agents_core::session::RunStatus;
-use helix_agents_core::store::SessionKey;
+use helix_agents_core::store::{SessionKey, Sessions};
 use helix_agents_core::stream::StreamStatus;
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::tool::{PersistentAgent, Tool};
-use helix_agents_runtime_local::{LocalRuntime, SweepReport};
+use helix_agents_runtime_local::{LocalRuntime, SweepReport, SystemClock};
 use helix_agents_testkit::{MockReply, VirtualClock};
 use serde_json::json;
 
@@ -203,6 +203,40 @@ async fn a_child_is_left_to_processes_that_have_the_agents_above_it() {
         with.agents().register(&parent).unwrap();
         with.recover().await.unwrap();
         let run = with.handle(&parent, root).await.unwrap().unwrap();
+        assert_eq!(run.output().await.unwrap(), "done");
+    }
+}
+
+/// A child is deleted while its caller is about to note that it waits. The caller goes on with an error for the call.
+///
+/// proves in part: SUB-03
+#[tokio::test]
+async fn a_child_that_is_deleted_beside_the_pause_is_an_error() {
+    for place in Place::all() {
+        let replies = [MockReply::calls([("h1", "ask", json!({}))])];
+        let ask = Tool::client_raw("ask", "Asks the client.", json!({ "type": "object" }));
+        let helper = agent("helper", replies).tools(ask).build().unwrap();
+        let replies = [
+            MockReply::calls([("c", "subagent__helper", task())]),
+            MockReply::text("done"),
+        ];
+        let parent = agent("parent", replies)
+            .tools(Tool::sub_agent(&helper))
+            .build()
+            .unwrap();
+        let (backend, failures) = failing_store(place.open().await);
+        let notes = Gate::new();
+        *failures.held_notes.lock().unwrap() = Some(Arc::clone(&notes));
+        let runtime = LocalRuntime::builder(backend).recovery(false).build();
+        let turn = Turn::new("go").session(session("s"));
+        let run = runtime.execute(&parent, turn).await.unwrap();
+        notes.reached().await;
+        let question = runtime.pending(&session("s")).await.unwrap().remove(0);
+        let clock = SystemClock;
+        let sessions = Sessions::new(runtime.backend().store.as_ref(), &clock);
+        let deleted = sessions.delete_session(&question.session_id).await;
+        assert!(deleted.unwrap());
+        notes.open();
         assert_eq!(run.output().await.unwrap(), "done");
     }
 }
