@@ -139,6 +139,14 @@ impl PerformError {
         }
     }
 
+    /// Whether other sessions of the tree took the tool calls that its budget had left.
+    pub(super) fn is_over_budget(&self) -> bool {
+        let Self::Store(StoreError::Refused { expected, .. }) = self else {
+            return false;
+        };
+        matches!(expected, Precondition::ToolCallsFit(_))
+    }
+
     /// Whether the state, the open step or a call changed beside the run between reading and writing, or a child was
     /// deleted.
     pub(super) fn is_moved(&self) -> bool {

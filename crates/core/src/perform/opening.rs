@@ -10,6 +10,7 @@ use super::hooks::Hooks;
 use super::intents::intents;
 use super::patience::patiently;
 use super::scope::EffectContext;
+use super::view::SessionView;
 use crate::id::CallId;
 use crate::machine::{Event, EventKind, OpenStepRef};
 use crate::session::OpenStep;
@@ -42,7 +43,14 @@ impl Opening<'_> {
         let (at, ports) = (scope.at(), scope.ports);
         let chunk = |payload| Chunk::new(Arc::clone(scope.base), now, payload);
         let mut said = Vec::new();
+        // The same with what the tree has used by now.
+        let mut counted: Option<SessionView> = None;
         loop {
+            let cx = EffectContext {
+                view: counted.as_ref().unwrap_or(view),
+                ..cx
+            };
+            let unsent = self.chunks.len();
             let open = Arc::make_mut(&mut self.open);
             let calls = std::mem::take(&mut open.calls);
             let intents = intents(cx, hooks, &open.message, calls).await?;
@@ -65,13 +73,16 @@ impl Opening<'_> {
             said.extend(hooks.take_said());
             self.chunks.extend(said.iter().cloned().map(chunk));
             let writes = hooks.writes()?;
+            let told = self.chunks.len();
             if !writes.is_empty() {
                 // Readers learn of it before any call of the step begins.
                 let patches = to_rfc6902(&writes, &view.state())?;
                 let told = ports.bounds().state_patches(patches).map(chunk);
                 self.chunks.splice(0..0, told);
             }
+            let patched = self.chunks.len() - told;
             let settlement = cx.settlement(self.call_use);
+            let fits = cx.tool_calls_fit(intents.admitted);
             let (open, chunks, questions) = (&self.open, &self.chunks, &intents.questions);
             let commit = || {
                 let commit = cx.begin().unless_moved(None).chunks(chunks);
@@ -79,6 +90,10 @@ impl Opening<'_> {
                     .budget(settlement.clone())
                     .write_state(&writes)
                     .change(Change::OpenStep(Some(Arc::clone(open))));
+                let commit = fits.iter().cloned().fold(commit, |commit, fits| {
+                    let root = at.root_session_id.clone();
+                    commit.with(|commit| commit.when_in(root, fits))
+                });
                 let free = questions.iter().fold(commit, |commit, question| {
                     let call = question.tool_call_id.clone();
                     let free = Precondition::CallFree(call, at.session_id.clone());
@@ -87,10 +102,11 @@ impl Opening<'_> {
                 });
                 questions.iter().cloned().fold(free, EffectCommit::ask)
             };
-            let error = match scope.write(commit).await {
+            let error = match cx.scope.write(commit).await {
                 Ok(CommitOutcome::Made(committed)) => {
                     let reference = OpenStepRef::of(open);
                     view.let_go();
+                    drop(counted);
                     let open = self.open;
                     ports.memory.update(&committed, |view| {
                         view.write(&writes);
@@ -103,11 +119,18 @@ impl Opening<'_> {
                 Ok(CommitOutcome::Before(event)) => return Ok(Ok(event)),
                 Err(error) => error,
             };
-            let Some(taken) = error.taken_call() else {
+            if let Some(taken) = error.taken_call() {
+                // Rare and large.
+                Box::pin(self.rename(cx, taken)).await?;
+            } else if error.is_over_budget() {
+                self.chunks.drain(..patched);
+                self.chunks.truncate(unsent);
+                let mut now = view.clone();
+                now.budget = Box::pin(scope.snapshot()).await?.budget;
+                counted = Some(now);
+            } else {
                 return Err(error);
-            };
-            // Rare and large.
-            Box::pin(self.rename(cx, taken)).await?;
+            }
         }
     }
 

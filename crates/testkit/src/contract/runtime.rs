@@ -252,6 +252,7 @@ suite! { ($)
     }
     siblings {
         many_sub_agents_ask_at_the_same_time,
+        the_tool_calls_of_a_tree_are_counted_once,
     }
     companions {
         a_blocking_companion_answers_where_it_is_asked,

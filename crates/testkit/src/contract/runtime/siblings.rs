@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use helix_agents_core::CallId;
 use helix_agents_core::agent::Agent;
+use helix_agents_core::budget::{Budget, BudgetUnit, Budgets};
 use helix_agents_core::model::{ModelEvent, TokenUsage};
 use helix_agents_core::session::RunStatus;
 use helix_agents_core::step::StopReason;
 use helix_agents_core::stream::ChunkPayload;
 use helix_agents_core::tool::Tool;
 
-use super::agents::{Gate, agent, browser};
+use super::agents::{Gate, Log, agent, browser, noted};
 use super::delegating::tasks;
 use super::stepwise_model::{ModelStep, StepwiseModel};
 use super::{MockReply, RuntimeSubject};
@@ -97,4 +98,30 @@ pub async fn many_sub_agents_ask_at_the_same_time(on: &RuntimeSubject) {
     let lines = on.transcript_lines().await;
     let heard = CALLS.map(|id| format!("{id}=success: Heard."));
     assert_eq!(lines[2..10], heard);
+}
+
+/// Sub-agents that reply at the same time do not share the last tool calls of the tree's budget twice.
+///
+/// proves in part: BUD-01
+pub async fn the_tool_calls_of_a_tree_are_counted_once(on: &RuntimeSubject) {
+    let (gate, log) = (Gate::default(), Log::default());
+    let works = [(); 3].map(|()| numbered("note", 3, &gate));
+    let done = [(); 3].map(|()| vec![says("Done."), finished(StopReason::EndTurn)]);
+    let model = StepwiseModel::new(works.into_iter().chain(done));
+    let helper = Agent::builder("helper").model(Arc::new(model));
+    let helper = helper.tools(noted("note", &log)).build().unwrap();
+    let calls = ["c1", "c2", "c3"].map(|id| (id, "subagent__helper"));
+    // Those of the caller count, too.
+    let limit = Budget::new().tool_calls(3 + 4);
+    let agent = agent([tasks(calls), MockReply::text("done")])
+        .tools(Tool::sub_agent(&helper))
+        .budget(Budgets::new().tree(limit))
+        .build();
+    let run = on.start(&agent.unwrap(), "go").await;
+    gate.reached(3).await;
+    gate.open();
+    on.ended(&run).await;
+    assert_eq!(log.take().len(), 4);
+    let ledger = on.snapshot().await.budget.expect("the tree has a limit");
+    assert_eq!(ledger.tree.get(BudgetUnit::ToolCalls), 7);
 }
