@@ -23,6 +23,7 @@ mod hooks;
 mod intents;
 mod memory;
 mod model;
+mod opening;
 mod patches;
 mod patience;
 mod ports;

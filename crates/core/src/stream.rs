@@ -36,6 +36,7 @@ pub use outbox::{
 pub use payload::ChunkPayload;
 pub(crate) use pieces::split;
 pub(crate) use reader::ReadOutcome;
+pub(crate) use replay::reply_deltas;
 // Read through `RuntimeExt::chunks` and `Handle::chunks`; the server and the command line read item by item.
 #[doc(hidden)]
 pub use reader::{StreamItem, StreamReader};

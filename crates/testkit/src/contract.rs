@@ -393,6 +393,7 @@ suite! { ($)
         a_new_run_was_never_taken_over,
         a_run_of_another_host_is_left_to_it,
         nobody_takes_a_run_whose_lease_is_valid,
+        a_take_over_under_a_root_at_rest_leaves_the_stream_ended,
     }
 }
 

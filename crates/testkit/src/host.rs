@@ -113,25 +113,40 @@ async fn act(
     if !matches!(effect.kind, EffectKind::Child { .. }) {
         return host.perform(effect, ports).await.map(Some);
     }
+    loop {
+        drive_awaited(host, &effect, ports).await?;
+        match host.perform(effect.clone(), ports).await {
+            // The child was answered after the look, and goes on.
+            Err(PerformError::ChildRuns { .. }) => {}
+            performed => return performed.map(Some),
+        }
+    }
+}
+
+/// Drives the child that an effect waits for until it no longer runs.
+async fn drive_awaited(
+    host: &dyn Host,
+    effect: &Effect,
+    ports: &Ports,
+) -> Result<(), PerformError> {
     let stopping = async {
         if let Some(stops) = &ports.stops {
             let at = &effect.at;
             stop_requested(stops.as_ref(), at.key(), &at.run_id, ports.clock.as_ref()).await;
-            stop_children(&effect, ports).await?;
+            stop_children(effect, ports).await?;
         }
         std::future::pending::<Result<(), PerformError>>().await
     };
     let driving = async {
-        while let Some(child) = awaited_child(&effect, ports).await? {
+        while let Some(child) = awaited_child(effect, ports).await? {
             drive_child(host, child, ports).await?;
         }
         Ok::<(), PerformError>(())
     };
     match select(pin!(stopping), pin!(driving)).await {
-        Either::Left((stopped, _)) => stopped?,
-        Either::Right((driven, _)) => driven?,
+        Either::Left((stopped, _)) => stopped,
+        Either::Right((driven, _)) => driven,
     }
-    host.perform(effect, ports).await.map(Some)
 }
 
 /// Drives a child that nobody waits for until it has nothing to do.

@@ -153,6 +153,14 @@ impl BudgetLedger {
         rests.min_by_key(|(rest, _)| *rest)
     }
 
+    /// Whether the tree may make so many more tool calls.
+    pub(crate) fn tree_admits(&self, root: &SessionId, tool_calls: u64) -> bool {
+        let limit = self.limits(root, root, BudgetScope::Tree);
+        let used = self.tree.get(BudgetUnit::ToolCalls);
+        let limit = limit.get(BudgetUnit::ToolCalls);
+        limit.is_none_or(|limit| used.saturating_add(tool_calls) <= limit)
+    }
+
     /// Returns the first limit that an amount would cross. A call needs some time, too.
     fn crossed(
         &self,

@@ -44,7 +44,10 @@ pub fn decide(facts: &AgentLimits, mut state: RunState, event: Event) -> (RunSta
             finishes,
             ..
         } => {
+            let first = state.first && state.awaits_child(index);
             state.has_begun();
+            // Nobody was notified by the end of a child.
+            state.first = first;
             if let Some(open) = &mut state.open {
                 open.calls.set(index, standing);
                 open.fatal |= fatal;
@@ -131,6 +134,12 @@ impl RunState {
         }
     }
 
+    /// Whether the call waits for a child.
+    fn awaits_child(&self, index: u32) -> bool {
+        let call = self.open.as_ref().and_then(|open| open.calls.get(index));
+        call.is_some_and(|call| call.standing == CallStatus::ChildAwaited)
+    }
+
     fn has_begun(&mut self) {
         self.first = false;
         self.resync = false;
@@ -183,6 +192,10 @@ fn next(facts: &AgentLimits, state: &mut RunState) -> Vec<Effect> {
     };
     let (open, more) = next_in_step(state, open);
     state.open = Some(open);
+    if more.iter().any(|effect| effect.first) {
+        // That one notifies the hooks.
+        effects.iter_mut().for_each(|effect| effect.first = false);
+    }
     effects.extend(more);
     effects
 }
@@ -197,7 +210,8 @@ fn await_children(state: &mut RunState) -> Vec<Effect> {
         let call = open.calls.get(index);
         if call.is_some_and(|call| call.standing == CallStatus::ChildStarted) {
             open.calls.set(index, CallStatus::ChildAwaited);
-            let first = std::mem::take(&mut state.first);
+            // Which of them notifies the hooks is not known before one settles the step.
+            let first = state.first;
             let kind = EffectKind::Child { index };
             let at = state.at();
             state.awaited.insert(index, at.n);

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{ModelError, ModelErrorKind, ModelEvent, TokenUsage};
 use crate::bounds::{Bounds, cut_off};
-use crate::id::{CallId, IdSource};
+use crate::id::{CallId, IdSource, SessionId};
 use crate::json::Json;
 use crate::message::{AssistantMessage, AssistantPart, Thinking, ToolCall};
 use crate::shared_str::SharedStr;
@@ -156,10 +156,14 @@ impl ReplyBuilder {
         }
     }
 
-    /// Does not use these ids for calls.
+    /// Does not use these ids for the calls of a session: other sessions of its tree wait for calls of them.
     #[must_use]
-    pub(crate) fn avoiding(mut self, taken: impl IntoIterator<Item = CallId>) -> Self {
-        self.ids.avoid(taken);
+    pub(crate) fn avoiding(
+        mut self,
+        taken: impl IntoIterator<Item = CallId>,
+        session: &SessionId,
+    ) -> Self {
+        self.ids.avoid(taken, session);
         self
     }
 

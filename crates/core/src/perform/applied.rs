@@ -29,7 +29,7 @@ impl Applied {
     /// Whether a step does nothing to the state, beside what hooks may write: nobody wrote, and readers
     /// have what is committed.
     pub(super) fn is_nothing(first: &StepWrites, open: &OpenStep) -> bool {
-        let is_nothing = |call: &OpenCall| call.writes.is_empty() && !may_have_begun(call);
+        let is_nothing = |call: &OpenCall| call.writes.is_empty() && !may_have_streamed(call);
         first.is_empty() && open.calls.iter().all(is_nothing)
     }
 
@@ -47,7 +47,7 @@ impl Applied {
             state: StateTracker::after(Arc::clone(before), &writes, ArrayMode::Delta)?,
             writes,
             conflicts: merged.conflicts,
-            was_interrupted: open.calls.iter().any(may_have_begun),
+            was_interrupted: open.calls.iter().any(may_have_streamed),
         })
     }
 
@@ -90,6 +90,12 @@ impl Applied {
         }
         Ok(told)
     }
+}
+
+/// Whether a call may have streamed patches and not written them. One that a child works on streams none: that it
+/// began is noted because a child is started once.
+fn may_have_streamed(call: &OpenCall) -> bool {
+    call.child.is_none() && may_have_begun(call)
 }
 
 /// The writes of each call, in the model's order.

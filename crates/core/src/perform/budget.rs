@@ -67,6 +67,15 @@ impl<'a> EffectContext<'a> {
         ledger.left(&at.root_session_id, &at.session_id, unit)
     }
 
+    /// The condition that so many tool calls still fit, where a limit of the whole tree counts them: other sessions may
+    /// have used what was left when the counters were read.
+    pub(super) fn tool_calls_fit(self, calls: u64) -> Option<Precondition> {
+        let (at, ledger) = (self.at(), self.ledger()?);
+        let tree = ledger.limits(&at.root_session_id, &at.session_id, BudgetScope::Tree);
+        tree.get(BudgetUnit::ToolCalls)
+            .map(|_| Precondition::ToolCallsFit(calls))
+    }
+
     /// The time that the run may still take.
     pub(super) fn time_left(self) -> Option<Duration> {
         let (millis, _) = self.budget_left(BudgetUnit::WallClockMs)?;

@@ -346,6 +346,9 @@ impl<'a> Scope<'a> {
                 Err(error) => error,
             };
             ports.memory.forget();
+            if self.lacks_another(&error) {
+                return Err(PerformError::Store(error));
+            }
             let is_overtaken = self.is_overtaken(&error);
             if !is_overtaken {
                 // Also when the patience is over: what was made is told.
@@ -362,6 +365,13 @@ impl<'a> Scope<'a> {
                 return Err(self.overtaken());
             }
         }
+    }
+
+    /// Whether a commit names another session that was deleted meanwhile. The run goes on without it.
+    fn lacks_another(self, error: &StoreError) -> bool {
+        let at = self.at();
+        let is_own = |session| [&at.session_id, &at.root_session_id].contains(&session);
+        matches!(error, StoreError::NotFound { session } if !is_own(session))
     }
 
     /// Resolves when the run may commit: at once where its host holds no lease, or the lease is valid;

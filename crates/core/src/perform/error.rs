@@ -2,7 +2,7 @@
 
 use crate::agent::ResolveError;
 use crate::error::{Coded, ErrorCode};
-use crate::id::{IdError, SessionId};
+use crate::id::{CallId, IdError, SessionId};
 use crate::state::StateError;
 use crate::store::{Precondition, StoreError};
 use crate::stream::StreamError;
@@ -128,20 +128,33 @@ impl PerformError {
         matches!(expected, Precondition::Stop(_, false))
     }
 
-    /// Whether another session of the tree has a pending call of the same id.
-    pub(super) fn is_call_taken(&self) -> bool {
+    /// The id of a question for which another session of the tree waits, too.
+    pub(super) fn taken_call(&self) -> Option<&CallId> {
+        match self {
+            Self::Store(StoreError::Refused {
+                expected: Precondition::CallFree(call, _),
+                ..
+            }) => Some(call),
+            _ => None,
+        }
+    }
+
+    /// Whether other sessions of the tree took the tool calls that its budget had left.
+    pub(super) fn is_over_budget(&self) -> bool {
         let Self::Store(StoreError::Refused { expected, .. }) = self else {
             return false;
         };
-        matches!(expected, Precondition::CallFree(..))
+        matches!(expected, Precondition::ToolCallsFit(_))
     }
 
-    /// Whether the state, the open step or a call changed beside the run between reading and writing.
+    /// Whether the state, the open step or a call changed beside the run between reading and writing, or a child was
+    /// deleted.
     pub(super) fn is_moved(&self) -> bool {
         matches!(
             self,
             Self::Store(
                 StoreError::State { .. }
+                    | StoreError::NotFound { .. }
                     | StoreError::Refused {
                         expected: Precondition::Open(_)
                             | Precondition::Call(..)

@@ -199,6 +199,8 @@ impl Hooks<'_> {
             SuspendReason::Approval
         } else if self.every_answer(has_timed_out) {
             SuspendReason::Timeout
+        } else if self.waited_for_children() {
+            SuspendReason::AwaitingChildren
         } else {
             SuspendReason::ClientTool
         };
@@ -208,6 +210,13 @@ impl Hooks<'_> {
             "on_agent_resumed",
             AgentResumed::new(reason, &self.cx.view.answered)
         );
+    }
+
+    /// Whether nothing was answered in the session itself, and children worked on its calls.
+    fn waited_for_children(&self) -> bool {
+        let view = self.cx.view;
+        let mut calls = view.open.iter().flat_map(|open| &open.calls);
+        view.answered.is_empty() && calls.any(|call| call.child.is_some())
     }
 
     /// Whether there are answers, and every call that was answered is like this.

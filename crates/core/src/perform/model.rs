@@ -77,14 +77,7 @@ pub(super) async fn perform(scope: Scope<'_>, attempt: Attempt) -> Result<Event,
         return Box::pin(no_call(cx, &hooks, unfit)).await;
     }
     match ask(cx, &hooks, &history).await? {
-        Ok(replied) => {
-            let usage = replied.usage.clone();
-            match reply::take(cx, &hooks, replied).await {
-                // Rare and large.
-                Err(error) if error.is_call_taken() => Box::pin(taken(cx, &hooks, usage)).await,
-                other => other,
-            }
-        }
+        Ok(replied) => reply::take(cx, &hooks, &history, replied).await,
         Err(NoReply::Failed(failure)) if failure.is_too_long() => {
             Box::pin(too_long(cx, &hooks, failure)).await
         }
@@ -127,25 +120,6 @@ async fn too_long(
         }
         Err(unfit) => no_call(cx, hooks, unfit).await,
     }
-}
-
-/// Ends a model call whose reply has a call of an id that another session of the tree began to wait for meanwhile.
-/// Answers name a call by its id alone, so the model is asked again: then the id is known to be taken.
-async fn taken(
-    cx: EffectContext<'_>,
-    hooks: &Hooks<'_>,
-    usage: ReplyUsage,
-) -> Result<Event, PerformError> {
-    let run_start = Sequence(cx.view.run.start_sequence);
-    discard_orphans(cx.scope, cx.view.attempt, run_start).await?;
-    let detail = "another session of the tree waits for a call of the same id";
-    let mut failure = Failure::from(ErrorRecord::new(ErrorCode::FrameworkInternal, detail));
-    failure.error.retryable = true;
-    failure.retry_after = Some(Duration::ZERO);
-    failure.usage = Some(usage);
-    let failed = failed(cx, hooks, failure).await;
-    cx.ports().memory.forget();
-    failed
 }
 
 /// Why a model call gave no whole reply.
@@ -274,7 +248,7 @@ async fn ask<'a>(
     let out_of_time = deadline(began, cx.time_left());
     let deadline = earlier(deadline(began, agent.model_config().timeout), out_of_time);
     let builder = ReplyBuilder::new(history).bounded(ports.bounds());
-    let builder = builder.avoiding(view.taken_ids.iter().cloned());
+    let builder = builder.avoiding(view.taken_ids.iter().cloned(), &at.session_id);
     let stop = scope.stop_requested();
     let ended = stream(events, builder, &mut deltas, deadline, stop).await?;
     let duration = scope.now().since(began);

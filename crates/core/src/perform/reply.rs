@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use super::PerformError;
 use super::budget::CallUse;
-use super::commit::{CommitOutcome, EffectCommit};
 use super::deltas::Deltas;
 use super::guard::caught_now;
 use super::hooks::Hooks;
-use super::intents::intents;
+use super::opening::Opening;
 use super::patches::Streamed;
-use super::patience::patiently;
 use super::scope::EffectContext;
 use super::settle::{Settling, settle};
 use crate::agent::AnyAgent;
@@ -18,17 +16,16 @@ use crate::bounds::Bounds;
 use crate::entries::tool_end_chunk;
 use crate::error::{ErrorCode, ErrorRecord};
 use crate::id::IdSourceExt;
-use crate::machine::{Effect, EffectKind, Event, EventKind, OpenStepRef};
+use crate::machine::{Effect, EffectKind, Event};
 use crate::message::{AssistantMessage, AssistantPart};
 use crate::model::{ModelReply, TokenUsage};
 use crate::session::{CallPhase, CallState, OpenCall, OpenStep, ReplyUsage};
-use crate::state::to_rfc6902;
 use crate::step::{
     Correction, FINISH_TOOL, NextAction, PlanOptions, StepProcessingPlan, StepResult, StopConfig,
     next_action, plan_step_processing, synthesize_not_executed_result,
 };
-use crate::store::{Change, Precondition};
-use crate::stream::{Chunk, Sequence};
+use crate::stream::Chunk;
+use crate::transcript::Transcript;
 
 /// A whole reply, how it was asked for, and its deltas.
 pub(super) struct Replied<'a> {
@@ -88,6 +85,7 @@ fn tokens_with(reply: &AssistantMessage, tokens: TokenUsage) -> u64 {
 pub(super) async fn take(
     cx: EffectContext<'_>,
     hooks: &Hooks<'_>,
+    history: &Transcript,
     replied: Replied<'_>,
 ) -> Result<Event, PerformError> {
     let cx = cx.renewed();
@@ -131,78 +129,38 @@ pub(super) async fn take(
             call.settle(result);
         }
     }
-    let mut questions = Vec::new();
     if !open.is_settled() {
-        let calls = std::mem::take(&mut open.calls);
-        let intents = intents(cx, hooks, &open.message, calls).await?;
-        open.calls = intents.calls;
-        call_use.tool_calls = intents.admitted;
-        call_use.denied = intents.denied;
-        questions = intents.questions;
-        chunks.extend(intents.told.into_iter().map(chunk));
+        let opening = Opening {
+            open: Arc::new(open),
+            deltas,
+            chunks,
+            call_use,
+            history,
+        };
+        let settled = match opening.write(cx, hooks).await? {
+            Ok(event) => return Ok(event),
+            Err(settled) => settled,
+        };
+        open = Arc::unwrap_or_clone(settled.open);
+        (chunks, call_use) = (settled.chunks, settled.call_use);
     }
-    let writes = hooks.writes()?;
     let settlement = cx.settlement(call_use);
-    let begun = |chunks: &[Chunk]| {
-        let commit = cx.begin().unless_moved(None).chunks(chunks);
+    let begun = || {
+        let commit = cx.begin().unless_moved(None).chunks(&chunks);
         commit.budget(settlement.clone())
     };
-    if open.is_settled() {
-        let settling = Settling {
-            writes,
-            output: plan.output,
-            // Nothing but this commit speaks of the state.
-            streamed: Streamed {
-                after: None,
-                unsent: &chunks,
-            },
-            ..Settling::new(open, || begun(&chunks))
-        };
-        // Boxed: a reply without calls ends a turn, and every other one would carry the room for it.
-        return Box::pin(settle(cx, settling)).await;
-    }
-
-    // Everything up to here was there before the reply: calls stream after its commit.
-    let before = match deltas.before().or(view.sequence) {
-        Some(before) => before,
-        None => patiently(ports, || ports.streams.info(&at.root_session_id))
-            .await?
-            .map_or(Sequence::START, |info| info.last),
+    let settling = Settling {
+        writes: hooks.writes()?,
+        output: plan.output,
+        // Nothing but this commit speaks of the state.
+        streamed: Streamed {
+            after: None,
+            unsent: &chunks,
+        },
+        ..Settling::new(open, begun)
     };
-    open.start_sequence = before;
-    open.state_before = view.state_version();
-    chunks.extend(hooks.take_said().into_iter().map(chunk));
-    if !writes.is_empty() {
-        // Readers learn of it before any call of the step begins.
-        let patches = to_rfc6902(&writes, &view.state())?;
-        let told = ports.bounds().state_patches(patches).map(chunk);
-        chunks.splice(0..0, told);
-    }
-    let open = Arc::new(open);
-    let commit = || {
-        let commit = begun(&chunks)
-            .write_state(&writes)
-            .change(Change::OpenStep(Some(Arc::clone(&open))));
-        let free = questions.iter().fold(commit, |commit, question| {
-            let call = question.tool_call_id.clone();
-            let free = Precondition::CallFree(call, at.session_id.clone());
-            let root = at.root_session_id.clone();
-            commit.with(|commit| commit.when_in(root, free))
-        });
-        questions.iter().cloned().fold(free, EffectCommit::ask)
-    };
-    let committed = match scope.write(commit).await? {
-        CommitOutcome::Made(committed) => committed,
-        CommitOutcome::Before(event) => return Ok(event),
-    };
-    let reference = OpenStepRef::of(&open);
-    view.let_go();
-    ports.memory.update(&committed, |view| {
-        view.write(&writes);
-        view.open = Some(open);
-    });
-    let replied = EventKind::Replied { open: reference };
-    Ok(scope.event(replied).with_stop(committed.stop.is_some()))
+    // Boxed: a reply without calls ends a turn, and every other one would carry the room for it.
+    Box::pin(settle(cx, settling)).await
 }
 
 /// The result of a step that a reply amounts to.

@@ -23,7 +23,7 @@ use super::settle::{Settling, settle};
 use super::{Attempt, PerformError, SessionView};
 use crate::entries::tool_end_chunk;
 use crate::id::UsageId;
-use crate::machine::{CallStatus, Event, EventKind};
+use crate::machine::{CallStatus, EffectKind, Event, EventKind};
 use crate::message::{ResultStatus, ToolCall};
 use crate::session::{CallPhase, CallState, EffectState, OpenCall, OpenStep};
 use crate::state::StepWrites;
@@ -195,6 +195,9 @@ impl Calling<'_> {
         if step.is_settled() {
             let settling = Settling {
                 streamed: Streamed::since(step.start_sequence, &unsent),
+                // A tool has notified the hooks before it began.
+                resumed: scope.effect.first
+                    && matches!(scope.effect.kind, EffectKind::Child { .. }),
                 ..Settling::new(step, || begun().unless_moved(Some(&latest)))
             };
             match settle(cx, settling).await {

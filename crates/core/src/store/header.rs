@@ -197,6 +197,10 @@ impl Header {
                 let owner = self.session.client_tool_call_ownership.get(call);
                 owner.is_none_or(|owner| owner == session)
             }
+            Precondition::ToolCallsFit(calls) => {
+                let ledger = self.budget.as_deref();
+                ledger.is_none_or(|ledger| ledger.tree_admits(&self.session.session_id, *calls))
+            }
             Precondition::LeaseFree => {
                 let lease = self.lease.as_ref();
                 lease.is_none_or(|lease| !lease.is_valid(now))

@@ -113,10 +113,9 @@ pub fn plan(
         check(&commit.root, session, precondition, header, now)?;
     }
     let progressed = sessions_with_progress(&commit);
-    let starts_child = commit
-        .changes
-        .iter()
-        .any(|(session, change)| *session != commit.root && matches!(change, Change::StartRun(_)));
+    let begins_child = commit.changes.iter().any(|(session, change)| {
+        *session != commit.root && matches!(change, Change::StartRun(_) | Change::TakeOver)
+    });
     check_chunks(&commit.root, &commit.chunks, limits)?;
     let creates_children = commit.creates_children();
     let needs_root = creates_children || commit.writes_stream();
@@ -166,7 +165,7 @@ pub fn plan(
             plan.headers.insert(commit.root.clone(), Some(root));
         }
     }
-    if starts_child && !is_root_at_work(&plan, headers, &commit.root) {
+    if begins_child && !is_root_at_work(&plan, headers, &commit.root) {
         // A persistent child that works beside its root does not open the stream of a turn that is over.
         plan.stream = None;
     }

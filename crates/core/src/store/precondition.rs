@@ -46,6 +46,8 @@ pub enum Precondition {
     Call(CallId, PendingStatus),
     /// No other session than this one has a pending call of this id. Roots only.
     CallFree(CallId, SessionId),
+    /// The budget of the tree admits so many more tool calls. Roots only.
+    ToolCallsFit(u64),
     /// No lease is valid when the commit is made, by the store's clock. The caller's own lease counts
     /// too: a process that lost track of its run cannot rule out that it is still running here.
     LeaseFree,
@@ -113,6 +115,9 @@ impl fmt::Display for Precondition {
             Self::Call(call, standing) => write!(f, "call {call} is {standing:?}"),
             Self::CallFree(call, session) => {
                 write!(f, "no session but {session} has a pending call {call}")
+            }
+            Self::ToolCallsFit(calls) => {
+                write!(f, "the budget of its tree admits {calls} more tool calls")
             }
             Self::LeaseFree => f.write_str("no process holds its lease"),
             Self::Inbox(count) => write!(f, "{count} rows of messages wait in it"),

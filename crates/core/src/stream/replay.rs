@@ -139,7 +139,7 @@ impl Replay {
             Some(count) => reply_before(&*self.store, key, count).await?,
             None => None,
         };
-        let mut payloads = reply.map(|reply| deltas(&reply)).unwrap_or_default();
+        let mut payloads = reply.map(|reply| reply_deltas(&reply)).unwrap_or_default();
         if payloads.is_empty() {
             return Ok(Vec::new());
         }
@@ -245,7 +245,7 @@ async fn reply_before(
 }
 
 /// The deltas of a reply, each part as one piece.
-fn deltas(reply: &AssistantMessage) -> Vec<ChunkPayload> {
+pub(crate) fn reply_deltas(reply: &AssistantMessage) -> Vec<ChunkPayload> {
     let mut payloads = Vec::new();
     for part in reply.parts.iter() {
         match part {

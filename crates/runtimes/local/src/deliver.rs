@@ -40,7 +40,7 @@ impl LocalRuntime {
         found: Snapshot,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
-        let agent = self.agent_of(&found)?;
+        let agent = self.performed_agent(&found).await?;
         let session = found.state.session_id.clone();
         let delivered_to = agent.clone();
         let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());

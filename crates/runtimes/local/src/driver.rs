@@ -75,17 +75,23 @@ impl Driver {
         let (ports, hold, session) = (&ports, &*holding.hold, &state.session_id.clone());
         let (children, leave) = (&children, &stop);
         let perform = |effect: Effect| async move {
-            if matches!(effect.kind, EffectKind::Child { .. }) {
-                // Boxed: every effect holds this future, and few wait for a child.
-                Box::pin(children.ended(&effect, ports, leave)).await?;
+            loop {
+                if matches!(effect.kind, EffectKind::Child { .. }) {
+                    // Boxed: every effect holds this future, and few wait for a child.
+                    Box::pin(children.ended(&effect, ports, leave)).await?;
+                }
+                // No effect is started under a lapsed lease, because another process may have taken the
+                // run over. A renewal under the same fence proves that none has.
+                if !hold.valid(&*ports.clock).await {
+                    let session = session.clone();
+                    return Err(PerformError::Superseded { session });
+                }
+                match perform(&effect, Attempt::First, ports).await {
+                    // The child was answered after the look, and goes on.
+                    Err(PerformError::ChildRuns { .. }) if !leave.is_aborted() => {}
+                    performed => return performed,
+                }
             }
-            // No effect is started under a lapsed lease, because another process may have taken the
-            // run over. A renewal under the same fence proves that none has.
-            if !hold.valid(&*ports.clock).await {
-                let session = session.clone();
-                return Err(PerformError::Superseded { session });
-            }
-            perform(&effect, Attempt::First, ports).await
         };
         let mut under_way = UnderWay::new();
 

@@ -52,6 +52,7 @@
 //! [`perform`]: helix_agents_core::perform::perform
 //! [`RuntimeError::Superseded`]: helix_agents_core::runtime::RuntimeError::Superseded
 
+mod agents;
 mod blocking;
 mod builder;
 mod children;

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use helix_agents_core::SessionId;
-use helix_agents_core::agent::{AgentContext, AgentRegistry, AnyAgent, ResolveError};
+use helix_agents_core::agent::{AgentRegistry, AnyAgent, ResolveError};
 use helix_agents_core::entries::{
     BudgetRequest, Continuation, Entered, Entries, EntryError, ExecuteRequest, Performer,
     ResumeMode, ResumeRequest, Submitted, ToolAnswer, WaitingRun,
 };
 use helix_agents_core::id::IdSource;
 use helix_agents_core::machine::{AgentLimits, RunState};
-use helix_agents_core::perform::{PerformError, Ports, ports_of_child};
+use helix_agents_core::perform::Ports;
 use helix_agents_core::runtime::{Backend, RunOptions, Runtime, RuntimeError, StartedRun};
 use helix_agents_core::session::RunRecord;
 use helix_agents_core::store::{Lookup, SessionKey, Snapshot};
@@ -65,7 +65,7 @@ pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
     /// The ports of every run; each run gets a copy with its own cache.
-    ports: Ports,
+    pub(crate) ports: Ports,
     pub(crate) entries: Entries,
     pub(crate) performer: Performer,
     pub(crate) table: Arc<Table>,
@@ -285,7 +285,7 @@ impl LocalRuntime {
         (mode, budget): (ResumeMode, BudgetRequest),
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
-        let agent = self.agent_of(&found)?;
+        let agent = self.performed_agent(&found).await?;
         let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
         let session = found.state.session_id.clone();
         let mut request = ResumeRequest::new(found, mode);
@@ -296,13 +296,6 @@ impl LocalRuntime {
             entered.map(Entered::Run)
         };
         self.enter(Some(session), &agent, options, entry).await
-    }
-
-    /// The agent of a session, if it is registered here.
-    pub(crate) fn agent_of(&self, found: &Snapshot) -> Result<AnyAgent, ResolveError> {
-        let mut context = AgentContext::new(found.state.session_id.clone());
-        context.user_id.clone_from(&found.state.user_id);
-        self.inner.agents.resolve(&found.state.agent_type, &context)
     }
 
     /// Resumes the session after its last pending call was answered, if this runtime can. The
@@ -357,15 +350,6 @@ impl LocalRuntime {
             holding,
             stop: inner.table.stop(),
             children: Children(self.clone()),
-        }
-    }
-
-    /// The ports of a child's run, with the hooks of the agents above it.
-    async fn ports_of_child(&self, state: &RunState) -> Result<Ports, PerformError> {
-        let ports = &self.inner.ports;
-        match ports.store.load(state.key()).await? {
-            Some(found) => ports_of_child(&found, ports).await,
-            None => Ok(ports.clone()),
         }
     }
 }

@@ -347,7 +347,7 @@ impl LocalRuntime {
     }
 
     pub(crate) async fn take_over(&self, found: Snapshot) -> Result<StartedRun, RuntimeError> {
-        let agent = self.agent_of(&found)?;
+        let agent = self.performed_agent(&found).await?;
         let session = found.state.session_id.clone();
         let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
         let entry = async move {

@@ -30,6 +30,7 @@ mod results;
 mod retrying;
 mod sending;
 mod showing;
+mod siblings;
 pub(super) mod stepwise_model;
 mod subject;
 mod time_travel;
@@ -153,6 +154,7 @@ suite! { ($)
         a_turn_needs_a_message_and_its_own_agent,
     }
     hooking {
+        a_caller_that_waited_for_sub_agents_is_resumed,
         the_hooks_of_a_call_come_in_one_order,
         after_hooks_follow_the_models_order,
         hooks_see_the_start_the_end_and_the_failure_of_a_turn,
@@ -242,10 +244,15 @@ suite! { ($)
         a_sub_agent_that_needs_an_approval_is_not_started_before,
         a_stop_of_a_paused_run_ends_its_sub_agents,
         a_message_over_a_waiting_sub_agent_stops_it,
+        a_waiting_sub_agent_is_deleted,
         the_stream_is_paused_while_children_wait,
         the_session_of_a_sub_agent_takes_no_messages,
         a_turn_that_is_begun_again_has_no_old_children,
         calls_of_two_children_with_one_id_are_told_apart,
+    }
+    siblings {
+        many_sub_agents_ask_at_the_same_time,
+        the_tool_calls_of_a_tree_are_counted_once,
     }
     companions {
         a_blocking_companion_answers_where_it_is_asked,
@@ -256,6 +263,7 @@ suite! { ($)
         a_message_interrupts_a_companion_at_work,
         a_bad_name_of_a_companion_is_an_error,
         companions_are_listed_and_found_by_address,
+        the_name_of_a_deleted_companion_is_free,
     }
     waiting_companions {
         a_blocking_companion_that_waits_pauses_its_caller,

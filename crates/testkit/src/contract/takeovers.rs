@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use helix_agents_core::SessionId;
 use helix_agents_core::entries::{Entries, EntryError, Performer};
+use helix_agents_core::session::RunStatus;
 use helix_agents_core::store::{Change, Fence, LeaseRequest, PendingStatus, Precondition};
+use helix_agents_core::stream::StreamStatus;
 use helix_agents_core::time::Clock;
 
 use super::Subject;
 use super::builders::{
-    accepted, answer, call, changed, commit, created, event, run, running, sets, waiting,
+    accepted, answer, call, changed, child_of, commit, created, event, run, running, sets, started,
+    waiting,
 };
 use super::everything::everything;
 use crate::SequentialIds;
@@ -139,4 +142,20 @@ pub async fn nobody_takes_a_run_whose_lease_is_valid(on: &Subject) {
         assert_eq!(holder, "a");
     }
     assert_eq!(everything(on, &[&id]).await, before, "nothing is written");
+}
+
+/// A child that works when the turn of its root is over is taken over without opening the stream of that turn again.
+pub async fn a_take_over_under_a_root_at_rest_leaves_the_stream_ended(on: &Subject) {
+    let root = created(on, "s").await;
+    running(on, &root, "turn").await;
+    let child = child_of(on, &root, &root, "child").await;
+    running(on, &child, "run").await;
+    changed(on, &child, leased("a")).await;
+    let mut ended = started(on, &root, "turn");
+    ended.status = RunStatus::Completed;
+    let end = commit(on, &root).then(Change::Run(Box::new(ended)));
+    accepted(on, end.stream(StreamStatus::Ended)).await;
+    taken(on, &child, "b").await;
+    let info = on.streams.info(&root).await.unwrap();
+    assert_eq!(info.map(|info| info.status), Some(StreamStatus::Ended));
 }

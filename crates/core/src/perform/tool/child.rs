@@ -34,6 +34,9 @@ use crate::time::Timestamp;
 use crate::tool::{SubAgent, Tool};
 use crate::usage::{UsageKind, UsageRollup};
 
+/// What the model reads of a sub-agent whose session was deleted.
+const DELETED: &str = "The session of the sub-agent was deleted.";
+
 /// How often the outcome of a child is looked at again when it changed in between.
 const MAX_TRIES: usize = 8;
 
@@ -299,19 +302,24 @@ impl Calling<'_> {
             return self.take_companion(found, persistent, run.as_deref()).await;
         }
         let agent = sub_agent_type(&call.name).unwrap_or(&call.name).to_owned();
-        let outcome = match &found {
-            Some(found) => outcome(scope, found, run.as_deref()).await?,
-            None => Err("The session of the sub-agent was deleted.".to_owned()),
+        let (outcome, used) = match &found {
+            Some(found) => {
+                let outcome = outcome(scope, found, run.as_deref()).await?;
+                (outcome, used(scope, key).await?)
+            }
+            None => (Err(DELETED.to_owned()), UsageRollup::default()),
         };
         let outcome = outcome.and_then(|value| scope.ports.bounds().take_result(value));
-        let entries = patiently(scope.ports, || scope.ports.store.usage(key, Page::ALL)).await?;
-        let used: UsageRollup = entries.items.iter().collect();
         let result = create_sub_agent_result_message(SubAgentResultInput {
             tool_call_id: call.id.clone(),
             agent_type: agent.clone(),
             result: outcome,
         });
-        let end = self.ended(&agent, child, run.as_deref(), (&result, &used));
+        let mut end = self.ended(&agent, child, run.as_deref(), (&result, &used));
+        if found.is_none() {
+            // A reference would lead nowhere.
+            end.child = None;
+        }
         let outcome = self.outcome_of_child(result, run.as_deref(), end);
         let deltas = Deltas::of_call(scope, step, self.index, self.open.attempts());
         self.finish(outcome, deltas).await
@@ -410,6 +418,13 @@ impl Calling<'_> {
         memory.update(&committed, |view| view.set_call(&call.id, waiting));
         self.event(&step, committed.stop.is_some())
     }
+}
+
+/// What a session has used.
+async fn used(scope: Scope<'_>, session: SessionKey<'_>) -> Result<UsageRollup, PerformError> {
+    let store = &scope.ports.store;
+    let entries = patiently(scope.ports, || store.usage(session, Page::ALL)).await?;
+    Ok(entries.items.iter().collect())
 }
 
 /// The output of a child that has ended, or a text for the model that says why there is none.

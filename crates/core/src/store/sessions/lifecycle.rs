@@ -9,7 +9,7 @@ use super::{MAX_ATTEMPTS, Sessions};
 use crate::id::{SessionId, UserId};
 use crate::session::{RunStatus, SessionState};
 use crate::store::{
-    Change, Commit, DueKind, DueQuery, Page, Paged, ParentFilter, Precondition, SessionKey,
+    Change, Commit, DueKind, DueQuery, Field, Page, Paged, ParentFilter, Precondition, SessionKey,
     SessionQuery, SessionReceipt, StoreError,
 };
 use crate::time::Timestamp;
@@ -97,11 +97,12 @@ impl Sessions<'_> {
             let Some(found) = self.store.find(session).await? else {
                 return Ok(false);
             };
-            let Some(mut commit) = self.removal(found.state.root()).await? else {
+            let Some((mut commit, root)) = self.removal(found.state.root()).await? else {
                 return Ok(false);
             };
+            commit = self.without_child(commit, &found.state).await?;
             for id in self.descendants(session).await? {
-                commit = commit.then_in(id, Change::Delete);
+                commit = disown(commit, &root, &id).then_in(id, Change::Delete);
             }
             match self.store.commit(commit).await {
                 Ok(_) => return Ok(true),
@@ -115,12 +116,38 @@ impl Sessions<'_> {
     /// Starts a commit that deletes sessions under a root. It covers all sessions read after this
     /// call: creating one later modifies the root, and the commit is refused. Returns `None` if the
     /// root no longer exists.
-    async fn removal(&self, root: &SessionId) -> Result<Option<Commit>, StoreError> {
+    async fn removal(
+        &self,
+        root: &SessionId,
+    ) -> Result<Option<(Commit, SessionState)>, StoreError> {
         let found = self.store.load(root.as_root()).await?;
         Ok(found.map(|found| {
             let as_read = Precondition::Version(found.state.version);
-            Commit::new(root.clone(), self.clock.now()).when(as_read)
+            let commit = Commit::new(root.clone(), self.clock.now()).when(as_read);
+            (commit, found.state)
         }))
+    }
+
+    /// Lets the parent of a session that is deleted go on without it: it does not wait for its end, and does not know
+    /// its name.
+    async fn without_child(
+        &self,
+        commit: Commit,
+        child: &SessionState,
+    ) -> Result<Commit, StoreError> {
+        let Some(parent) = &child.parent_session_id else {
+            return Ok(commit);
+        };
+        let key = SessionKey::new(child.root(), parent);
+        if self.store.load(key).await?.is_none() {
+            return Ok(commit);
+        }
+        let links = self.store.extras(key).await?.children.into_iter();
+        let its = links.filter(|link| link.session_id == child.session_id);
+        let calls = its.map(|link| link.tool_call_id).collect();
+        let ended = Field::EndedChild(child.session_id.clone());
+        let commit = commit.then_in(parent.clone(), Change::Set(ended));
+        Ok(commit.then_in(parent.clone(), Change::Unlink(calls)))
     }
 
     /// Lists a session and all its descendants, children before their parents.
@@ -198,7 +225,7 @@ impl Sessions<'_> {
         at: Timestamp,
     ) -> Result<bool, StoreError> {
         let session = key.session;
-        let Some(mut commit) = self.removal(key.root).await? else {
+        let Some((mut commit, root)) = self.removal(key.root).await? else {
             return Ok(false);
         };
         let Some(found) = self.store.load(key).await? else {
@@ -210,6 +237,7 @@ impl Sessions<'_> {
         // A writer that extends its life meanwhile, or starts a run, wins.
         let version = Precondition::Version(found.state.version);
         commit = commit.when_in(session.clone(), version);
+        commit = self.without_child(commit, &found.state).await?;
         for id in self.descendants(session).await? {
             let run = match id == *session {
                 true => found.run.clone(),
@@ -223,7 +251,7 @@ impl Sessions<'_> {
                 Some(run) => Precondition::Run(run.id, vec![run.status]),
                 None => Precondition::CurrentRun(None),
             };
-            commit = commit
+            commit = disown(commit, &root, &id)
                 .when_in(id.clone(), unchanged)
                 .then_in(id, Change::Delete);
         }
@@ -233,6 +261,19 @@ impl Sessions<'_> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Takes the calls of a session that is deleted off the list of its root, where answers are sent.
+fn disown(mut commit: Commit, root: &SessionState, session: &SessionId) -> Commit {
+    if root.session_id == *session {
+        return commit;
+    }
+    let owned = root.client_tool_call_ownership.iter();
+    for (call, _) in owned.filter(|(_, owner)| *owner == session) {
+        let disowned = Field::DisownedCall(call.clone(), session.clone());
+        commit = commit.then_in(root.session_id.clone(), Change::Set(disowned));
+    }
+    commit
 }
 
 /// Whether another writer was faster.

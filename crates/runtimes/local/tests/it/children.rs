@@ -18,18 +18,18 @@ use serde_json::{Value, json};
 use crate::failing_store::{HeldStart, failing_store};
 use crate::kit::{Gate, Place, session};
 
-fn agent(name: &str, replies: impl IntoIterator<Item = MockReply>) -> AgentBuilder {
+pub(crate) fn agent(name: &str, replies: impl IntoIterator<Item = MockReply>) -> AgentBuilder {
     Agent::builder(name).model(Arc::new(MockModel::replies(replies)))
 }
 
 /// A model that gives the same text whoever asks, as often as they ask.
-fn saying(name: &str, text: &str) -> AgentBuilder {
+pub(crate) fn saying(name: &str, text: &str) -> AgentBuilder {
     let script = json!({ "default": [{ "text": text }] }).to_string();
     let script = helix_agents_models::Script::parse(&script).unwrap();
     Agent::builder(name).model(helix_agents_models::ScriptedModel::new(script))
 }
 
-fn task() -> Value {
+pub(crate) fn task() -> Value {
     json!({ "message": "Help me." })
 }
 
@@ -117,7 +117,7 @@ async fn a_chain_of_twenty_agents_completes() {
 }
 
 /// A tool that waits at a gate.
-fn waiting_tool(gate: &Arc<Gate>) -> ToolBuilder {
+pub(crate) fn waiting_tool(gate: &Arc<Gate>) -> ToolBuilder {
     let at = Arc::clone(gate);
     Tool::raw(
         "wait",

@@ -18,7 +18,7 @@ use helix_agents_core::usage::UsageEntry;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use crate::kit::session;
+use crate::kit::{Gate, session};
 
 /// The failures that a test asks the store for.
 #[derive(Debug, Default)]
@@ -35,6 +35,8 @@ pub(crate) struct Failures {
     pub(crate) panics_on_steps: AtomicBool,
     /// Where the acknowledgement of the start of a run waits that messages wait for.
     pub(crate) held_start: Mutex<Option<Arc<HeldStart>>>,
+    /// Where the commits wait that note that a child is suspended.
+    pub(crate) held_notes: Mutex<Option<Arc<Gate>>>,
     /// The responses of the next due-work queries in place of the real ones, last first.
     pub(crate) due: Mutex<Vec<FalseDue>>,
 }
@@ -62,6 +64,13 @@ impl HeldStart {
             session: Mutex::default(),
             looks: Semaphore::new(0),
         })
+    }
+
+    /// Counts how often a session is looked at from now on.
+    pub(crate) fn watching(session: &SessionId) -> Arc<Self> {
+        let watching = Self::new();
+        *watching.session.lock().unwrap() = Some(session.clone());
+        watching
     }
 
     /// Waits until the session was looked at this often since.
@@ -127,6 +136,16 @@ impl SessionStore for FailingStore {
             if refused_one.is_ok() {
                 return Err(refused(commit.root));
             }
+        }
+        let notes = |(_, change): &(SessionId, Change)| {
+            let Change::OpenCall(_, _, call) = change else {
+                return false;
+            };
+            call.child.as_ref().is_some_and(|child| child.suspended)
+        };
+        let gate = self.failures.held_notes.lock().unwrap().clone();
+        if let Some(gate) = gate.filter(|_| commit.changes.iter().any(notes)) {
+            gate.pass().await;
         }
         let starts = |(_, change): &&(SessionId, Change)| matches!(change, Change::StartRun(_));
         let started = commit.changes.iter().find(starts);

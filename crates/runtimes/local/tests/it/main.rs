@@ -6,6 +6,8 @@
     reason = "a test that cannot continue fails"
 )]
 
+/// Streams that count how often they are read.
+mod counted_streams;
 /// A store that fails on request.
 mod failing_store;
 /// Agents, gates and stores for the tests.
@@ -13,6 +15,8 @@ mod kit;
 
 /// Recovery that nobody asked for.
 mod by_itself;
+/// What a caller does while its sub-agents work.
+mod callers;
 mod children;
 /// The contract of runtimes.
 mod contract;

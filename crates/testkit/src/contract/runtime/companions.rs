@@ -7,7 +7,7 @@ use helix_agents_core::model::TokenUsage;
 use helix_agents_core::session::{
     ChildMode, ChildStatus, RunStatus, SubSessionRef, companion_address,
 };
-use helix_agents_core::store::{Page, SessionKey};
+use helix_agents_core::store::{Page, SessionKey, Sessions};
 use helix_agents_core::tool::{PersistentAgent, Tool};
 use helix_agents_core::usage::{UsageKind, UsageRollup};
 use serde_json::{Value, json};
@@ -435,4 +435,33 @@ pub async fn companions_are_listed_and_found_by_address(on: &RuntimeSubject) {
     gate.open();
     let link = on.companion("bob").await;
     on.comes_to(&link.session_id, RunStatus::Completed).await;
+}
+
+/// The name of a companion that was deleted is free.
+///
+/// proves in part: PER-01, SES-11
+pub async fn the_name_of_a_deleted_companion_is_free(on: &RuntimeSubject) {
+    let scout = helper(
+        "scout",
+        [MockReply::text("Seen."), MockReply::text("Again.")],
+    );
+    let replies = [
+        spawn("c1", "scout", "anna"),
+        MockReply::text("one"),
+        spawn("c2", "scout", "anna"),
+        MockReply::text("two"),
+    ];
+    let agent = agent(replies)
+        .persistent_agents([PersistentAgent::blocking(&scout.build().unwrap())])
+        .build()
+        .unwrap();
+    on.turn(&agent, "go").await;
+    let first = on.companion("anna").await.session_id;
+    let store = on.backend().store.as_ref();
+    let sessions = Sessions::new(store, on.clock.as_ref());
+    assert!(sessions.delete_session(&first).await.unwrap());
+    assert_eq!(on.children(&session()).await, []);
+    on.turn(&agent, "again").await;
+    assert_eq!(on.result_of("c2").await["output"], "Again.");
+    assert_ne!(on.companion("anna").await.session_id, first);
 }

@@ -4,9 +4,11 @@ use helix_agents_core::hooks::HookCx;
 use helix_agents_core::model::ModelErrorKind;
 use helix_agents_core::runtime::RunOptions;
 use helix_agents_core::session::RunStatus;
+use helix_agents_core::tool::Tool;
 use serde_json::json;
 
 use super::agents::{Gate, Log, agent, browser, calling, noted, tool};
+use super::delegating::{helper, tasks};
 use super::recording_hooks::RecordingHooks;
 use super::subject::session;
 use super::{MockReply, RuntimeSubject};
@@ -290,6 +292,33 @@ pub async fn state_changes_of_hooks_are_committed_with_the_step(on: &RuntimeSubj
         let told = at.unwrap()["told"].as_array().map_or(0, Vec::len);
         assert!(told > 0);
     }
+}
+
+/// A caller that goes on because the sub-agents for which it waited are done tells its hooks once.
+///
+/// proves in part: HKS-01
+pub async fn a_caller_that_waited_for_sub_agents_is_resumed(on: &RuntimeSubject) {
+    let log = Log::default();
+    let waiting = |name: &str, call: &str| {
+        let replies = [calling([(call, "ask")]), MockReply::text("Asked.")];
+        helper(name, replies).tools(browser("ask")).build().unwrap()
+    };
+    let calls = [("c1", "subagent__one"), ("c2", "subagent__other")];
+    let agent = agent([tasks(calls), MockReply::text("done")])
+        .tools(Tool::sub_agent(&waiting("one", "a1")))
+        .tools(Tool::sub_agent(&waiting("other", "b1")))
+        .hooks(RecordingHooks::new(&log))
+        .build();
+    on.turn(&agent.unwrap(), "go").await;
+    for call in ["a1", "b1"] {
+        on.answered(on.waiting(call).await.result("yes")).await;
+    }
+    log.take();
+    on.restarted().await.resumed().await;
+    // The hooks of a caller are called in the runs of its sub-agents, too.
+    let mut resumed = log.take();
+    resumed.retain(|line| line.starts_with("resumed AwaitingChildren"));
+    assert_eq!(resumed, ["resumed AwaitingChildren []"]);
 }
 
 /// A hook that fails or panics does not fail the run.
