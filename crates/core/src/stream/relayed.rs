@@ -81,7 +81,7 @@ impl Relayed {
     }
 
     /// Relays what this process could not relay before, so that it reads its own commits.
-    async fn catch_up(&self, root: &SessionId) -> Result<(), StreamError> {
+    async fn relay_own(&self, root: &SessionId) -> Result<(), StreamError> {
         let is_behind = self.behind().contains(root);
         if is_behind {
             self.relay(root).await?;
@@ -243,18 +243,23 @@ impl StreamManager for Relayed {
         after: Sequence,
         limit: usize,
     ) -> Result<Vec<StoredChunk>, StreamError> {
-        self.catch_up(root).await?;
+        self.relay_own(root).await?;
         self.log.read(root, after, limit).await
     }
 
     async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError> {
-        self.catch_up(root).await?;
+        self.relay_own(root).await?;
         let info = self.log.info(root).await?;
         // Nothing was ever said, or everything was lost.
         if info.is_none() && self.mended(root).await? {
             return self.log.info(root).await;
         }
         Ok(info)
+    }
+
+    async fn catch_up(&self, root: &SessionId) -> Result<(), StreamError> {
+        self.relay(root).await?;
+        Ok(())
     }
 
     async fn changed(

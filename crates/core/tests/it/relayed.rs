@@ -230,3 +230,12 @@ fn a_stream_that_moved_begins_after_what_it_was() {
     let after = block_on(moved.info(&root)).unwrap().unwrap();
     assert!(after.trimmed > before.last, "{after:?}");
 }
+
+/// Whoever reads the store and then the stream finds in it what the store has.
+#[test]
+fn a_stream_catches_up_with_what_a_dead_process_left() {
+    let parts = Parts::new();
+    parts.unrelayed("one");
+    block_on(parts.there.catch_up(&parts.root)).unwrap();
+    assert_eq!(parts.words(), ["one"]);
+}
