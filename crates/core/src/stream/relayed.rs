@@ -108,18 +108,17 @@ impl Relayed {
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 impl SessionStore for Relayed {
-    /// The receipt has the position of the commit in the stream, or the start of the stream while that cannot be
-    /// reached: the commit is made, and what it says is relayed later.
+    /// The receipt has the position of the commit in the stream, or the start of the stream if that is not known: the
+    /// commit left nothing for the stream, or the stream cannot be reached, and what it says is relayed later.
     async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError> {
         let root = commit.root.clone();
         let mut receipt = self.store.commit(commit).await?;
         let number = receipt.sequence;
-        let position = if number.is_start() {
-            let info = self.log.info(&root).await;
-            info.map(|info| info.map_or(Sequence::START, |info| info.last))
-        } else {
-            self.deliver(&root, number.0).await
-        };
+        if number.is_start() {
+            // A lease is renewed in time, whatever becomes of the streams.
+            return Ok(receipt);
+        }
+        let position = self.deliver(&root, number.0).await;
         receipt.sequence = position.unwrap_or_else(|error| {
             tracing::warn!(event = "outbox.not_relayed", session = %root, %error);
             self.behind().insert(root);

@@ -81,6 +81,30 @@ fn a_run_ends_while_redis_cannot_be_reached_and_its_stream_catches_up() {
     });
 }
 
+/// A Redis that takes what it is sent and says nothing keeps no lease from being renewed.
+#[test]
+fn what_a_stream_need_not_be_told_is_committed_without_it() {
+    with_servers(async {
+        let near = Deployment::new();
+        let proxy = Proxy::start(port(&near.redis)).unwrap();
+        let mut far = near.clone();
+        far.redis = format!("redis://127.0.0.1:{}", proxy.port());
+        let relayed = far.process().await.relayed();
+        let root = created(&relayed).await;
+        relayed.commit(says(&root, "1")).await.unwrap();
+        let asked = proxy.asked();
+        proxy.silence(true);
+        for _ in 0..3 {
+            // It concerns the store alone, as the renewal of a lease does.
+            let silent = Commit::new(root.clone(), NOW);
+            let receipt = relayed.commit(silent).await.unwrap();
+            assert_eq!(receipt.sequence, Sequence::START);
+        }
+        assert_eq!(proxy.asked(), asked);
+        proxy.silence(false);
+    });
+}
+
 /// The end of a turn is not relayed when its process dies. The next turn begins after it, so that a rewind of that turn
 /// keeps it.
 #[test]
