@@ -289,9 +289,20 @@ impl StreamManager for Relayed {
 impl RelayLeftovers for Relayed {
     async fn relay_leftovers(&self, limit: usize) -> Result<usize, StreamError> {
         let roots = self.outbox.waiting(limit).await?;
+        let (mut relayed, mut failed) = (0, None);
         for root in &roots {
-            self.relay(root).await?;
+            match self.relay(root).await {
+                Ok(_) => relayed += 1,
+                // The others do not wait for it.
+                Err(error) => {
+                    tracing::warn!(event = "outbox.not_relayed", session = %root, %error);
+                    failed = Some(error);
+                }
+            }
         }
-        Ok(roots.len())
+        match failed {
+            Some(error) if relayed == 0 => Err(error),
+            _ => Ok(relayed),
+        }
     }
 }
