@@ -24,6 +24,10 @@ const GATHERING: Duration = Duration::from_millis(2);
 /// The pause before another attempt to connect.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// Notifications need not be durable. That is set for this one transaction: behind a pooler the session is used by
+/// others, too.
+const NOTIFY: &str = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)";
+
 /// Sends what has changed, until the store is gone.
 pub(crate) async fn send(
     address: Address,
@@ -52,7 +56,7 @@ pub(crate) async fn send(
             let payload = words.join(" ");
             let sent = open
                 .query_typed(
-                    "SELECT pg_notify($1, $2)",
+                    NOTIFY,
                     &[(&channel, Type::TEXT), (&payload, Type::TEXT)],
                 )
                 .await;
@@ -66,12 +70,11 @@ pub(crate) async fn send(
     }
 }
 
-/// A connection for notifications. They need not be durable.
+/// A connection for notifications.
 async fn sender(address: &Address) -> Option<Client> {
     let (client, connection) = address.connect().await.ok()?;
     tokio::spawn(connection);
-    let set = client.batch_execute("SET synchronous_commit = off").await;
-    set.ok().map(|()| client)
+    Some(client)
 }
 
 /// Wakes the listeners of what others have changed, from the first time that somebody listens until the store is

@@ -107,6 +107,28 @@ fn a_stop_is_noticed_in_another_process() {
     });
 }
 
+/// Behind a pooler the session of a notification is used by others afterwards.
+#[test]
+fn a_notification_leaves_no_setting_behind() {
+    with_server(async {
+        let proxy = CountingProxy::start(port());
+        let address = format!(
+            "postgres://helix@127.0.0.1:{}/postgres?sslmode=disable",
+            proxy.port
+        );
+        let name = schema();
+        let seldom = |config: PostgresConfig| config.poll_interval(Duration::from_secs(600));
+        let here = try_open(&address, seldom(config(&name))).await.unwrap();
+        let stores = [here, open(seldom(config(&name))).await];
+        create(&stores[0], "s").await;
+        delays(&stores, 3).await;
+        let statements = proxy.statements();
+        assert!(statements.iter().any(|text| text.contains("pg_notify")));
+        let settings = statements.iter().filter(|text| text.starts_with("SET "));
+        assert_eq!(settings.collect::<Vec<_>>(), Vec::<&String>::new());
+    });
+}
+
 /// A caller on another executor is served, too.
 #[test]
 fn it_works_outside_of_the_runtime() {
