@@ -10,6 +10,9 @@ use helix_agents_test_servers::{PostgresServer, PostgresSettings, Proxy};
 use crate::builders::{count, create, id, says};
 use crate::server::{config, open, schema, send, try_open, url, with_server};
 
+/// Nothing takes as long.
+const LONG: Duration = Duration::from_secs(60);
+
 pub(crate) fn port() -> u16 {
     let url = url().unwrap();
     let after_host = url.rsplit_once(':').unwrap().1;
@@ -44,6 +47,28 @@ fn a_commit_whose_answer_is_lost_is_made_once_and_never_repeated() {
         let other = open(config(&name)).await;
         assert_eq!(count(&other, "s").await, 2);
         // The next operations need nothing.
+        store.commit(says("s", "third")).await.unwrap();
+        assert_eq!(count(&store, "s").await, 3);
+    });
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_given_up() {
+    with_server(async {
+        let name = schema();
+        let proxy = Proxy::start(port()).unwrap();
+        let settings = config(&name).notifications(false).connections(1);
+        let settings = settings.response_timeout(Duration::from_secs(1));
+        let store = try_open(&through(&proxy), settings).await.unwrap();
+        create(&store, "s").await;
+        store.commit(says("s", "first")).await.unwrap();
+        proxy.hold_answer_to(b"this one is held");
+        let held = tokio::time::timeout(LONG, store.commit(says("s", "this one is held")));
+        let held = held.await.unwrap();
+        assert!(is_unavailable(&held), "{held:?}");
+        // It was made, and its connection is not used again.
+        let other = open(config(&name)).await;
+        assert_eq!(count(&other, "s").await, 2);
         store.commit(says("s", "third")).await.unwrap();
         assert_eq!(count(&store, "s").await, 3);
     });
