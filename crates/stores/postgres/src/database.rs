@@ -135,7 +135,11 @@ impl Database {
 
     /// Begins a transaction that writes.
     pub(crate) async fn transaction(self: &Arc<Self>) -> Result<Transaction, OperationError> {
-        self.begin("BEGIN ISOLATION LEVEL READ COMMITTED").await
+        // Other processes wait for the locks of one that stands still, and for no longer than this. `LOCAL`, because
+        // others use the session behind a pooler.
+        let begin = "BEGIN ISOLATION LEVEL READ COMMITTED; \
+             SET LOCAL idle_in_transaction_session_timeout = '5s'; SET LOCAL lock_timeout = '5s'";
+        self.begin(begin).await
     }
 
     async fn begin(self: &Arc<Self>, begin: &str) -> Result<Transaction, OperationError> {
