@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
+
 use super::RuntimeError;
 use crate::entries::waiting_run;
 use crate::id::RunId;
@@ -109,6 +111,17 @@ impl Backend {
         self
     }
 
+    /// Adds something else that must be writable, like streams that are kept elsewhere: no turn begins without them.
+    #[must_use]
+    pub fn also_checked_by(mut self, writable: impl CheckWritable + 'static) -> Self {
+        let other: Arc<dyn CheckWritable> = Arc::new(writable);
+        self.writable = Some(match self.writable.take() {
+            Some(first) => Arc::new(Both(first, other)),
+            None => other,
+        });
+        self
+    }
+
     /// Gives measurements of runs to this meter.
     #[must_use]
     #[doc(hidden)]
@@ -156,6 +169,19 @@ impl Backend {
                 Err(error) => return Err(error.into()),
             };
         }
+    }
+}
+
+/// Two places that must both be writable.
+#[derive(Debug)]
+struct Both(Arc<dyn CheckWritable>, Arc<dyn CheckWritable>);
+
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+impl CheckWritable for Both {
+    async fn check_writable(&self) -> Result<(), StoreError> {
+        self.0.check_writable().await?;
+        self.1.check_writable().await
     }
 }
 
