@@ -76,6 +76,10 @@ impl StreamManager for NarrowStreams {
         self.inner.info(root).await
     }
 
+    async fn catch_up(&self, root: &SessionId) -> Result<(), StreamError> {
+        self.inner.catch_up(root).await
+    }
+
     async fn changed(
         &self,
         root: &SessionId,

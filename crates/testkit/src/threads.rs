@@ -355,7 +355,7 @@ impl Runtime for ThreadRuntime {
     }
 
     async fn ended(&self, run: &StartedRun) -> Result<RunRecord, RuntimeError> {
-        let ended = pin!(self.backend.run_ended(run.key(), &run.run_id));
+        let ended = pin!(self.backend.run_ended(run.key(), &run.run_id, &*self.clock));
         let stalled = pin!(self.stalls.of(&run.run_id));
         match select(ended, stalled).await {
             Either::Left((record, _)) => record,

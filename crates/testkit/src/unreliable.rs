@@ -369,6 +369,10 @@ impl StreamManager for UnreliableStore {
         self.call("info", self.inner.streams.info(root)).await
     }
 
+    async fn catch_up(&self, root: &SessionId) -> Result<(), StreamError> {
+        block_on(self.inner.streams.catch_up(root))
+    }
+
     async fn changed(
         &self,
         root: &SessionId,

@@ -9,7 +9,7 @@ use anyhow::Result;
 
 /// A TCP proxy on loopback in front of a server.
 ///
-/// It passes everything on until it is told to cut connections, to refuse new ones, or to lose the answer to
+/// It passes everything on until it is told to cut connections, to refuse new ones, or to lose or hold the answer to
 /// something that a client sends: the server has then done what it was asked, and the client does not know.
 #[derive(Debug)]
 pub struct Proxy {
@@ -21,10 +21,28 @@ pub struct Proxy {
 struct Shared {
     target: u16,
     is_refusing: AtomicBool,
-    /// The answer to a request that contains these bytes is lost.
-    marked: Mutex<Option<Vec<u8>>>,
+    /// The answer to a request that contains these bytes is not passed on.
+    marked: Mutex<Option<Mark>>,
     lost: AtomicUsize,
+    held: AtomicUsize,
+    asked: AtomicUsize,
+    is_silent: AtomicBool,
     connections: Mutex<Vec<Connection>>,
+}
+
+/// A request whose answer is not passed on.
+#[derive(Debug)]
+struct Mark {
+    request: Vec<u8>,
+    /// Whether the connection stays open, with nothing more to hear on it.
+    is_held: bool,
+}
+
+/// What becomes of the answers on a connection.
+#[derive(Debug, Default)]
+struct Answers {
+    lost: AtomicBool,
+    held: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -55,6 +73,9 @@ impl Proxy {
             is_refusing: AtomicBool::new(false),
             marked: Mutex::new(None),
             lost: AtomicUsize::new(0),
+            held: AtomicUsize::new(0),
+            asked: AtomicUsize::new(0),
+            is_silent: AtomicBool::new(false),
             connections: Mutex::new(Vec::new()),
         });
         let accepting = Arc::clone(&shared);
@@ -90,7 +111,35 @@ impl Proxy {
     /// Cuts the next connection whose client sends these bytes, after the server has answered and before the
     /// client has the answer.
     pub fn lose_answer_to(&self, request: &[u8]) {
-        *lock(&self.shared.marked) = Some(request.to_vec());
+        self.mark(request, false);
+    }
+
+    /// Passes nothing on any more to the next client that sends these bytes, once the server has answered. The
+    /// connection stays open.
+    pub fn hold_answer_to(&self, request: &[u8]) {
+        self.mark(request, true);
+    }
+
+    fn mark(&self, request: &[u8], is_held: bool) {
+        let request = request.to_vec();
+        *lock(&self.shared.marked) = Some(Mark { request, is_held });
+    }
+
+    /// Takes connections and requests, and passes no answer on while it is silent.
+    pub fn silence(&self, is_silent: bool) {
+        self.shared.is_silent.store(is_silent, Ordering::SeqCst);
+    }
+
+    /// Returns how often something came from a client.
+    #[must_use]
+    pub fn asked(&self) -> usize {
+        self.shared.asked.load(Ordering::SeqCst)
+    }
+
+    /// Returns how many answers are held.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.shared.held.load(Ordering::SeqCst)
     }
 
     /// Returns how many answers were lost.
@@ -119,19 +168,20 @@ impl Shared {
             client: kept.0,
             server: kept.1,
         });
-        let loses = Arc::new(AtomicBool::new(false));
-        let (to_server, from_client) = (Arc::clone(self), Arc::clone(&loses));
+        let fate = Arc::new(Answers::default());
+        let (to_server, from_client) = (Arc::clone(self), Arc::clone(&fate));
         std::thread::spawn(move || to_server.pass_requests(asking, &from_client));
         let to_client = Arc::clone(self);
-        std::thread::spawn(move || to_client.pass_answers(answering, &loses));
+        std::thread::spawn(move || to_client.pass_answers(answering, &fate));
     }
 
-    fn pass_requests(&self, (mut client, mut server): (TcpStream, TcpStream), loses: &AtomicBool) {
+    fn pass_requests(&self, (mut client, mut server): (TcpStream, TcpStream), fate: &Answers) {
         let mut tail = Vec::new();
         let mut bytes = vec![0; 64 * 1024];
         while let Ok(count @ 1..) = client.read(&mut bytes) {
+            self.asked.fetch_add(1, Ordering::SeqCst);
             let read = bytes.get(..count).unwrap_or_default();
-            self.look_for_mark(&mut tail, read, loses);
+            self.look_for_mark(&mut tail, read, fate);
             if server.write_all(read).is_err() {
                 break;
             }
@@ -139,26 +189,34 @@ impl Shared {
         let _ = server.shutdown(Shutdown::Both);
     }
 
-    /// Notes that the answer is to be lost if the request is the marked one, which may come in pieces.
-    fn look_for_mark(&self, tail: &mut Vec<u8>, read: &[u8], loses: &AtomicBool) {
+    /// Notes that the answer is not to be passed on if the request is the marked one, which may come in pieces.
+    fn look_for_mark(&self, tail: &mut Vec<u8>, read: &[u8], fate: &Answers) {
         let mut marked = lock(&self.marked);
-        let Some(mark) = &*marked else {
+        let Some(Mark { request, is_held }) = &*marked else {
             return;
         };
         tail.extend_from_slice(read);
-        if tail.windows(mark.len()).any(|window| window == mark) {
-            loses.store(true, Ordering::SeqCst);
+        if tail.windows(request.len()).any(|window| window == request) {
+            let answers = if *is_held { &fate.held } else { &fate.lost };
+            answers.store(true, Ordering::SeqCst);
             *marked = None;
             tail.clear();
         } else {
-            tail.drain(..tail.len().saturating_sub(mark.len()));
+            tail.drain(..tail.len().saturating_sub(request.len()));
         }
     }
 
-    fn pass_answers(&self, (mut client, mut server): (TcpStream, TcpStream), loses: &AtomicBool) {
+    fn pass_answers(&self, (mut client, mut server): (TcpStream, TcpStream), fate: &Answers) {
         let mut bytes = vec![0; 64 * 1024];
         while let Ok(count @ 1..) = server.read(&mut bytes) {
-            if loses.load(Ordering::SeqCst) {
+            if fate.held.load(Ordering::SeqCst) {
+                self.held.fetch_add(1, Ordering::SeqCst);
+                continue;
+            }
+            if self.is_silent.load(Ordering::SeqCst) {
+                continue;
+            }
+            if fate.lost.load(Ordering::SeqCst) {
                 self.lost.fetch_add(1, Ordering::SeqCst);
                 let _ = server.shutdown(Shutdown::Both);
                 break;

@@ -81,6 +81,20 @@ impl StoreUrl {
         }
     }
 
+    /// The key by which this is another part of the same place than the other, if it says one.
+    fn other_part(&self, store: &Self) -> Option<&'static str> {
+        let differs = |own: &Option<String>, other| own.is_some() && own != other;
+        match (self, store) {
+            (Self::Postgres(own), Self::Postgres(store)) => {
+                differs(&own.schema, &store.schema).then_some("schema")
+            }
+            (Self::Redis(own), Self::Redis(store)) => {
+                differs(&own.prefix, &store.prefix).then_some("prefix")
+            }
+            _ => None,
+        }
+    }
+
     fn read(section: &Section<'_>, folder: &Path) -> Result<Self, ConfigError> {
         let At { value, at } = section.required("url", "\"sqlite:helix.db\"")?;
         let url = Self::parse(&value, folder);
@@ -154,7 +168,13 @@ pub(super) fn read_stream(
 /// What to write instead, if they cannot be.
 pub(crate) fn is_outside(stream: &StoreUrl, store: &StoreUrl) -> Result<bool, String> {
     match (store, stream) {
-        _ if stream.is_same_place(store) => Ok(false),
+        _ if stream.is_same_place(store) => match stream.other_part(store) {
+            Some(key) => Err(format!(
+                "streams at {stream} do not go with the store {store}: streams in the store have its `{key}`; leave \
+                 `{key}` or the stream out"
+            )),
+            None => Ok(false),
+        },
         (StoreUrl::Postgres(_), StoreUrl::Redis(_)) => Ok(true),
         _ => Err(format!(
             "streams at {stream} do not go with the store {store}: only PostgreSQL has its streams elsewhere, on \

@@ -53,7 +53,8 @@ pub async fn open_store(
                 let backend = Backend::from(store.clone());
                 Ok(backend
                     .streaming_to(store, streams.clone())
-                    .retained_by(streams))
+                    .retained_by(streams.clone())
+                    .also_checked_by(streams))
             }
         },
         StoreUrl::Redis(place) => {

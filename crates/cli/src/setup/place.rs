@@ -50,6 +50,8 @@ impl Place {
                 StoreUrl::parse(url, Path::new("."))
                     .map_err(|error| UsageError(format!("--stream: {error}")))?,
             ),
+            // The store on the command line replaces the place as a whole.
+            (None, _) if self.store.is_some() => None,
             (None, stream) => stream.clone(),
         };
         let stream = match stream {

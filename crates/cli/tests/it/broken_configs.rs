@@ -20,7 +20,7 @@ url = "http://127.0.0.1:9/refund"
 "#;
 
 /// The name of the error, the text that is replaced, and the replacement; an empty text appends.
-pub(crate) const BROKEN: [(&str, &str, &str); 88] = [
+pub(crate) const BROKEN: [(&str, &str, &str); 90] = [
     ("not toml", "[store]", "[store"),
     (
         "a key twice",
@@ -242,6 +242,16 @@ pub(crate) const BROKEN: [(&str, &str, &str); 88] = [
         "a stream outside of the store",
         "",
         "[stream]\nurl = \"sqlite:other.db\"",
+    ),
+    (
+        "streams in another schema of the store",
+        "url = \"sqlite:helix.db\"",
+        "url = \"postgres://h/d\"\n[stream]\nurl = \"postgres://h/d\"\nschema = \"other\"",
+    ),
+    (
+        "streams under another prefix of the store",
+        "url = \"sqlite:helix.db\"",
+        "url = \"redis://h\"\nprefix = \"a\"\n[stream]\nurl = \"redis://h\"\nprefix = \"b\"",
     ),
     (
         "a kind of tool that is not supported yet",

@@ -82,7 +82,7 @@ fn the_schema_accepts_what_the_documents_show() {
 
 /// Errors that only the program can detect: undefined names, missing files, and the content of
 /// texts.
-const UNSEEN: [&str; 21] = [
+const UNSEEN: [&str; 23] = [
     "a summary by a model that is not defined",
     "turns to keep near a limit that is not known",
     "a tool that is not defined",
@@ -94,6 +94,8 @@ const UNSEEN: [&str; 21] = [
     "a header whose variable is not set",
     "an option of another kind of store",
     "a stream outside of the store",
+    "streams in another schema of the store",
+    "streams under another prefix of the store",
     "an invalid schema",
     "a schema that is not an object",
     "a builtin that does not exist",

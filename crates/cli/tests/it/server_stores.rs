@@ -100,8 +100,8 @@ fn a_session_moves_from_one_kind_of_store_to_another() {
                  [tools.notes]\nkind = \"builtin\"\n[tools.pick]\nkind = \"client\"\n";
     let folder = Folder::empty();
     folder.write("script.json", script);
-    let kinds = [Database::Sqlite, Database::Postgres, Database::Redis];
-    let files = ["sqlite.toml", "postgres.toml", "redis.toml"];
+    let kinds = Database::ALL;
+    let files = ["sqlite.toml", "postgres.toml", "redis.toml", "mixed.toml"];
     for (kind, file) in kinds.into_iter().zip(files) {
         folder.write(file, &config_on(&kind.sections().unwrap(), agent));
     }
@@ -127,17 +127,19 @@ fn a_session_moves_from_one_kind_of_store_to_another() {
         export
     };
     let first = export(files[0]);
-    for to in [files[1], files[2]] {
+    for to in [files[1], files[2], files[3]] {
         at(to, &["sessions", "import", "s.json"], 0);
         let there = export(to);
         for key in ["messages", "usage", "openStep", "retiredCallIds", "state"] {
             assert_eq!(first[key], there[key], "{key} in {to}");
         }
     }
-    let listed = at(files[2], &["pending", "--user", "ada", "--json"], 0).json();
-    assert_eq!(listed["pending"][0]["toolCallId"], "pick", "{listed}");
-    at(files[2], &["submit", "s", "pick", "--result", "\"red\""], 0);
-    assert_eq!(at(files[2], &["resume", "s"], 0).out, "Got red.\n");
+    for to in [files[2], files[3]] {
+        let listed = at(to, &["pending", "--user", "ada", "--json"], 0).json();
+        assert_eq!(listed["pending"][0]["toolCallId"], "pick", "{listed}");
+        at(to, &["submit", "s", "pick", "--result", "\"red\""], 0);
+        assert_eq!(at(to, &["resume", "s"], 0).out, "Got red.\n");
+    }
     // The others are as they were.
     at(files[1], &["resume", "s"], 4);
 }
@@ -190,6 +192,21 @@ async fn a_redis_server_may_die_twice_during_a_run() {
         "[store]\nurl = \"{}\"\ndurability = \"always\"\n",
         server.url()
     );
+    let server = std::cell::RefCell::new(server);
+    let end = || server.borrow_mut().kill().unwrap();
+    survives(&store, end, || server.borrow_mut().start_again().unwrap()).await;
+}
+
+/// No turn begins without its stream, so such a server is not ready; what has begun ends by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_server_with_streams_may_die_twice_during_a_run() {
+    if !has_servers() {
+        return;
+    }
+    let store = Database::Postgres.sections().unwrap();
+    let server = RedisServer::start(RedisSettings::durable()).unwrap();
+    let url = server.url();
+    let store = format!("{store}[stream]\nurl = \"{url}\"\ndurability = \"always\"\n");
     let server = std::cell::RefCell::new(server);
     let end = || server.borrow_mut().kill().unwrap();
     survives(&store, end, || server.borrow_mut().start_again().unwrap()).await;

@@ -1,6 +1,6 @@
 //! Tests of existing and missing stores.
 
-use crate::kit::{Folder, config};
+use crate::kit::{Folder, config, config_on};
 
 const AGENT: &str = "[agents.a]\nmodel = \"fast\"\n";
 const SCRIPT: &str = r#"{ "default": [ { "text": "ok" } ] }"#;
@@ -75,5 +75,17 @@ fn a_store_is_one_file_when_the_process_has_ended() {
         folder.helix(&["run", "a", "hi", "--session", "s"]).ends(0);
         let log = folder.path().join("helix.db-wal");
         assert!(!log.exists(), "after turn {turn}");
+    }
+}
+
+/// `--store` replaces the place as a whole: streams that the file keeps elsewhere are those of its own store.
+#[test]
+fn a_store_on_the_command_line_has_its_own_streams() {
+    let place =
+        "[store]\nurl = \"postgres://127.0.0.1:1/db\"\n[stream]\nurl = \"redis://127.0.0.1:1\"\n";
+    let folder = Folder::with(&config_on(place, AGENT), SCRIPT);
+    for store in ["sqlite:other.db", "memory:"] {
+        let did = folder.helix(&["run", "a", "hi", "--store", store]).ends(0);
+        assert_eq!(did.out, "ok\n");
     }
 }

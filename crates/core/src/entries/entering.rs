@@ -87,6 +87,8 @@ impl Entries {
         found: Option<&Snapshot>,
     ) -> Result<Start, EntryError> {
         let root = found.map_or(entering.session, |found| found.state.root());
+        // The turn begins after all that was committed, also by a process that ended before its stream had it.
+        self.streams.catch_up(root).await?;
         let info = self.streams.info(root).await?;
         let (rollback, children) = match found {
             Some(found) => {

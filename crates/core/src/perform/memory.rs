@@ -83,8 +83,12 @@ impl Memory {
         });
     }
 
-    /// Remembers a place in the stream that the run's own chunks have not passed.
+    /// Remembers a place in the stream that the run's own chunks have not passed. The start of the stream stands for
+    /// one that is not known: an earlier place of the run still holds.
     pub(super) fn keep_sequence(&self, sequence: Sequence) {
+        if sequence.is_start() {
+            return;
+        }
         self.change(|view| {
             if let Some(view) = view {
                 view.sequence = Some(sequence);

@@ -66,8 +66,10 @@ async fn patches_since(
     let mut cursor = after;
     let mut calls_began = false;
     let mut all = Vec::new();
+    let root = &at.root_session_id;
+    // A sibling whose result was read from the store may not have reached the stream yet.
+    patiently(ports, || ports.streams.catch_up(root)).await?;
     loop {
-        let root = &at.root_session_id;
         let page = patiently(ports, || ports.streams.read(root, cursor, PAGE)).await?;
         let is_last = page.len() < PAGE;
         for stored in page {

@@ -2,6 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
 
 use super::RuntimeError;
 use crate::entries::waiting_run;
@@ -10,7 +13,13 @@ use crate::memory::MemoryStore;
 use crate::meter::Meter;
 use crate::session::RunRecord;
 use crate::store::{CheckWritable, Lookup, SessionKey, SessionStore, StoreError, WatchStops};
-use crate::stream::{Outbox, RelayLeftovers, Relayed, Retention, StreamLog, StreamManager};
+use crate::stream::{
+    Outbox, RelayLeftovers, Relayed, Retention, StreamError, StreamLog, StreamManager,
+};
+use crate::time::Clock;
+
+/// How often it is looked whether a run has ended while its stream cannot be reached.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// Where sessions and streams are. Every store of ours turns into one.
 ///
@@ -102,6 +111,17 @@ impl Backend {
         self
     }
 
+    /// Adds something else that must be writable, like streams that are kept elsewhere: no turn begins without them.
+    #[must_use]
+    pub fn also_checked_by(mut self, writable: impl CheckWritable + 'static) -> Self {
+        let other: Arc<dyn CheckWritable> = Arc::new(writable);
+        self.writable = Some(match self.writable.take() {
+            Some(first) => Arc::new(Both(first, other)),
+            None => other,
+        });
+        self
+    }
+
     /// Gives measurements of runs to this meter.
     #[must_use]
     #[doc(hidden)]
@@ -111,7 +131,7 @@ impl Backend {
     }
 
     /// Waits until a run has ended, wherever it is performed. A run whose messages wait for the end of
-    /// another run is waited for, too.
+    /// another run is waited for, too. The stream tells when to look; while it cannot be reached, the clock does.
     ///
     /// # Errors
     /// When the store cannot be read, or has no such run.
@@ -119,10 +139,12 @@ impl Backend {
         &self,
         session: SessionKey<'_>,
         run: &RunId,
+        clock: &dyn Clock,
     ) -> Result<RunRecord, RuntimeError> {
+        // Every look at the run comes after the look at the stream from which on changes are waited for: what happens
+        // in between is not missed. Nothing is known of the stream at first, so the first wait ends at once.
+        let mut known = None;
         loop {
-            // The stream is looked at first: what happens after this is not missed.
-            let known = self.streams.info(session.root).await?;
             match started(&*self.store, session, run).await? {
                 Started::Run(record) if record.status.is_ended() => return Ok(*record),
                 Started::Run(_) | Started::Waits => {}
@@ -133,8 +155,33 @@ impl Backend {
                     });
                 }
             }
-            self.streams.changed(session.root, known).await?;
+            let changed = match self.streams.changed(session.root, known).await {
+                Ok(()) => self.streams.info(session.root).await,
+                Err(error) => Err(error),
+            };
+            known = match changed {
+                Ok(info) => info,
+                Err(StreamError::Store(error)) if error.may_pass() => {
+                    tracing::debug!(event = "stream.unavailable", session = %session.root, %error);
+                    clock.sleep_until(clock.now().saturating_add(LOOK)).await;
+                    None
+                }
+                Err(error) => return Err(error.into()),
+            };
         }
+    }
+}
+
+/// Two places that must both be writable.
+#[derive(Debug)]
+struct Both(Arc<dyn CheckWritable>, Arc<dyn CheckWritable>);
+
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+impl CheckWritable for Both {
+    async fn check_writable(&self) -> Result<(), StoreError> {
+        self.0.check_writable().await?;
+        self.1.check_writable().await
     }
 }
 

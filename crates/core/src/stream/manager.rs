@@ -202,6 +202,13 @@ pub trait StreamManager: Send + Sync + fmt::Debug {
     /// Returns the description of a stream; `None` if nothing was ever written to it.
     async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError>;
 
+    /// Returns when the stream has the chunks of every commit that was made before this call. Whoever has read a session
+    /// in the store, and goes by what its stream says, calls this in between. Only streams that are told of commits
+    /// afterwards have something to do.
+    async fn catch_up(&self, _root: &SessionId) -> Result<(), StreamError> {
+        Ok(())
+    }
+
     /// Returns when the stream may differ from an earlier result of [`StreamManager::info`]: a
     /// chunk was written, its status changed, it was deleted, or another has its name
     /// ([`StreamInfo::differs`]). It may return early, and must return within a second of a

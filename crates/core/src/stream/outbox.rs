@@ -271,6 +271,9 @@ pub trait StreamLog: StreamManager {
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 pub trait RelayLeftovers: Send + Sync + fmt::Debug {
     /// Relays the outboxes of up to `limit` roots. Returns their number; a result equal to `limit` means that
-    /// there may be more.
+    /// there may be more. A root whose outbox cannot be relayed keeps no other waiting.
+    ///
+    /// # Errors
+    /// If none could be relayed.
     async fn relay_leftovers(&self, limit: usize) -> Result<usize, StreamError>;
 }

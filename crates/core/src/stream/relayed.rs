@@ -81,7 +81,7 @@ impl Relayed {
     }
 
     /// Relays what this process could not relay before, so that it reads its own commits.
-    async fn catch_up(&self, root: &SessionId) -> Result<(), StreamError> {
+    async fn relay_own(&self, root: &SessionId) -> Result<(), StreamError> {
         let is_behind = self.behind().contains(root);
         if is_behind {
             self.relay(root).await?;
@@ -108,18 +108,17 @@ impl Relayed {
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 impl SessionStore for Relayed {
-    /// The receipt has the position of the commit in the stream, or the start of the stream while that cannot be
-    /// reached: the commit is made, and what it says is relayed later.
+    /// The receipt has the position of the commit in the stream, or the start of the stream if that is not known: the
+    /// commit left nothing for the stream, or the stream cannot be reached, and what it says is relayed later.
     async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError> {
         let root = commit.root.clone();
         let mut receipt = self.store.commit(commit).await?;
         let number = receipt.sequence;
-        let position = if number.is_start() {
-            let info = self.log.info(&root).await;
-            info.map(|info| info.map_or(Sequence::START, |info| info.last))
-        } else {
-            self.deliver(&root, number.0).await
-        };
+        if number.is_start() {
+            // A lease is renewed in time, whatever becomes of the streams.
+            return Ok(receipt);
+        }
+        let position = self.deliver(&root, number.0).await;
         receipt.sequence = position.unwrap_or_else(|error| {
             tracing::warn!(event = "outbox.not_relayed", session = %root, %error);
             self.behind().insert(root);
@@ -243,18 +242,23 @@ impl StreamManager for Relayed {
         after: Sequence,
         limit: usize,
     ) -> Result<Vec<StoredChunk>, StreamError> {
-        self.catch_up(root).await?;
+        self.relay_own(root).await?;
         self.log.read(root, after, limit).await
     }
 
     async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError> {
-        self.catch_up(root).await?;
+        self.relay_own(root).await?;
         let info = self.log.info(root).await?;
         // Nothing was ever said, or everything was lost.
         if info.is_none() && self.mended(root).await? {
             return self.log.info(root).await;
         }
         Ok(info)
+    }
+
+    async fn catch_up(&self, root: &SessionId) -> Result<(), StreamError> {
+        self.relay(root).await?;
+        Ok(())
     }
 
     async fn changed(
@@ -285,9 +289,20 @@ impl StreamManager for Relayed {
 impl RelayLeftovers for Relayed {
     async fn relay_leftovers(&self, limit: usize) -> Result<usize, StreamError> {
         let roots = self.outbox.waiting(limit).await?;
+        let (mut relayed, mut failed) = (0, None);
         for root in &roots {
-            self.relay(root).await?;
+            match self.relay(root).await {
+                Ok(_) => relayed += 1,
+                // The others do not wait for it.
+                Err(error) => {
+                    tracing::warn!(event = "outbox.not_relayed", session = %root, %error);
+                    failed = Some(error);
+                }
+            }
         }
-        Ok(roots.len())
+        match failed {
+            Some(error) if relayed == 0 => Err(error),
+            _ => Ok(relayed),
+        }
     }
 }

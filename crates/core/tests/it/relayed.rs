@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use helix_agents_core::memory::{MemoryLog, MemoryStore};
-use helix_agents_core::store::{Change, Commit, Fence, NewSession, SessionStore, Sessions};
+use helix_agents_core::store::{
+    Change, Commit, Fence, NewSession, SessionStore, Sessions, StoreError,
+};
 use helix_agents_core::stream::{
-    Chunk, ChunkOrigin, ChunkPayload, Outbox, RelayLeftovers, Relayed, Sequence, StreamError,
-    StreamInfo, StreamLog, StreamManager, StreamStatus, StreamWriter,
+    Chunk, ChunkOrigin, ChunkPayload, Outbox, OutboxEntry, OutboxPosition, RelayLeftovers, Relayed,
+    Sequence, StreamError, StreamInfo, StreamLog, StreamManager, StreamStatus, StreamWriter,
 };
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::{AgentId, Coded, RunId, SessionId};
@@ -229,4 +232,73 @@ fn a_stream_that_moved_begins_after_what_it_was() {
     block_on(moved.commit(said)).unwrap();
     let after = block_on(moved.info(&root)).unwrap().unwrap();
     assert!(after.trimmed > before.last, "{after:?}");
+}
+
+/// Whoever reads the store and then the stream finds in it what the store has.
+#[test]
+fn a_stream_catches_up_with_what_a_dead_process_left() {
+    let parts = Parts::new();
+    parts.unrelayed("one");
+    block_on(parts.there.catch_up(&parts.root)).unwrap();
+    assert_eq!(parts.words(), ["one"]);
+}
+
+/// An outbox that cannot be read for one root.
+#[derive(Debug)]
+struct Unreadable {
+    store: MemoryStore,
+    root: SessionId,
+}
+
+#[async_trait]
+impl Outbox for Unreadable {
+    async fn entries(
+        &self,
+        root: &SessionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<(u64, OutboxEntry)>, StoreError> {
+        if *root == self.root {
+            return Err(StoreError::Backend {
+                backend: "test",
+                source: "unreadable".into(),
+            });
+        }
+        self.store.entries(root, after, limit).await
+    }
+
+    async fn relayed(&self, root: &SessionId, up_to: u64) -> Result<(), StoreError> {
+        self.store.relayed(root, up_to).await
+    }
+
+    async fn waiting(&self, limit: usize) -> Result<Vec<SessionId>, StoreError> {
+        self.store.waiting(limit).await
+    }
+
+    async fn head(&self, root: &SessionId) -> Result<Option<OutboxPosition>, StoreError> {
+        self.store.head(root).await
+    }
+}
+
+#[test]
+fn a_root_that_cannot_be_relayed_keeps_no_other_waiting() {
+    let parts = Parts::new();
+    let other = SessionId::new("t").unwrap();
+    let clock = VirtualClock::new(NOW);
+    let sessions = Sessions::new(&parts.here, &clock);
+    block_on(sessions.create_session(&other, NewSession::of("agent"))).unwrap();
+    // What is unreadable was left first.
+    parts.unrelayed("one");
+    let said = Commit::new(other.clone(), NOW).stream(StreamStatus::Paused);
+    block_on(parts.store.commit(said)).unwrap();
+    let outbox = Unreadable {
+        store: parts.store.clone(),
+        root: parts.root.clone(),
+    };
+    let store = Arc::new(parts.store.clone());
+    let process = Relayed::new(store, Arc::new(outbox), Arc::new(parts.log.clone()));
+    assert_eq!(block_on(process.relay_leftovers(10)).unwrap(), 1);
+    let told = block_on(parts.log.info(&other)).unwrap().unwrap();
+    assert_eq!(told.status, StreamStatus::Paused);
+    assert!(block_on(process.relay_leftovers(10)).is_err());
 }

@@ -460,7 +460,8 @@ impl Runtime for LocalRuntime {
         };
         let (session, id) = (run.key(), &run.run_id);
         let Some(error) = report.error(id) else {
-            return self.inner.backend.run_ended(session, id).await;
+            let clock = &*self.inner.clock;
+            return self.inner.backend.run_ended(session, id, clock).await;
         };
         if !matches!(report, Report::Superseded) {
             // Another process may have ended the run since it was left here.

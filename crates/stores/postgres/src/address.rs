@@ -15,6 +15,12 @@ pub(crate) type RawConnection = Connection<Socket, <MakeTls as MakeTlsConnect<So
 /// How long what was sent may stay unacknowledged before a connection counts as lost.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(15);
 
+/// How long a connection may be silent before it is checked whether its other side is still there.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// The pause between two such checks.
+const BETWEEN_CHECKS: Duration = Duration::from_secs(5);
+
 /// Where a database is, and how connections to it are made.
 #[derive(Clone)]
 pub(crate) struct Address {
@@ -66,6 +72,12 @@ impl Address {
         }
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(UNACKNOWLEDGED);
+        }
+        if !rest.contains("keepalives_idle=") {
+            config.keepalives_idle(QUIET);
+        }
+        if config.get_keepalives_interval().is_none() {
+            config.keepalives_interval(BETWEEN_CHECKS);
         }
         let tls = MakeTls::new(tls::config(verification, roots.as_deref())?);
         Ok(Self { config, tls })

@@ -22,6 +22,7 @@ pub struct PostgresConfig {
     pub(crate) schema: String,
     pub(crate) connections: usize,
     pub(crate) connect_timeout: Duration,
+    pub(crate) response_timeout: Duration,
     pub(crate) poll_interval: Duration,
     pub(crate) limits: StreamLimits,
     pub(crate) keep_deltas: Option<Duration>,
@@ -40,6 +41,7 @@ impl Default for PostgresConfig {
             schema: "helix".to_owned(),
             connections: 16,
             connect_timeout: Duration::from_secs(4),
+            response_timeout: Duration::from_secs(10),
             poll_interval: Duration::from_millis(100),
             limits: StreamLimits::default(),
             keep_deltas: Some(DELTA_WINDOW),
@@ -82,6 +84,14 @@ impl PostgresConfig {
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
+        self
+    }
+
+    /// Sets how long an operation waits for an answer of the server before it fails as unavailable and its connection is
+    /// closed; 10 s by default. A write that was not answered may have been made.
+    #[must_use]
+    pub fn response_timeout(mut self, timeout: Duration) -> Self {
+        self.response_timeout = timeout;
         self
     }
 

@@ -1,6 +1,8 @@
 //! The connections to the database, and how statements are sent.
 
+use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use deadpool_postgres::{
     Manager, ManagerConfig, Object, Pool, PoolConfig, RecyclingMethod, Runtime, Timeouts,
@@ -22,6 +24,7 @@ pub(crate) struct Database {
     pool: Pool,
     pub(crate) schema: Schema,
     prepares: bool,
+    response_timeout: Duration,
 }
 
 impl std::fmt::Debug for Database {
@@ -57,6 +60,7 @@ impl Database {
             pool,
             schema,
             prepares: config.prepares,
+            response_timeout: config.response_timeout,
         })
     }
 
@@ -84,7 +88,25 @@ impl Database {
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, OperationError> {
         let client = self.pool.get().await?;
-        self.send(&client, &self.schema.sql(text), params).await
+        let sql = self.schema.sql(text);
+        let answer = self.answered(self.send(&client, &sql, params)).await;
+        if matches!(answer, Err(OperationError::Silent(_))) {
+            // What was asked may still be answered: the connection is of no use to others.
+            drop(Object::take(client));
+        }
+        answer
+    }
+
+    /// Waits for an answer as long as one may take: a server that hangs, or a network that loses everything, must not
+    /// keep whoever asks, and those who wait for them.
+    async fn answered<T, E: Into<OperationError>>(
+        &self,
+        asking: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, OperationError> {
+        match tokio::time::timeout(self.response_timeout, asking).await {
+            Ok(answer) => answer.map_err(Into::into),
+            Err(_) => Err(OperationError::Silent(self.response_timeout)),
+        }
     }
 
     async fn send(
@@ -113,16 +135,21 @@ impl Database {
 
     /// Begins a transaction that writes.
     pub(crate) async fn transaction(self: &Arc<Self>) -> Result<Transaction, OperationError> {
-        self.begin("BEGIN ISOLATION LEVEL READ COMMITTED").await
+        // Other processes wait for the locks of one that stands still, and for no longer than this. `LOCAL`, because
+        // others use the session behind a pooler.
+        let begin = "BEGIN ISOLATION LEVEL READ COMMITTED; \
+             SET LOCAL idle_in_transaction_session_timeout = '5s'; SET LOCAL lock_timeout = '5s'";
+        self.begin(begin).await
     }
 
     async fn begin(self: &Arc<Self>, begin: &str) -> Result<Transaction, OperationError> {
-        let client = self.pool.get().await?;
-        client.batch_execute(begin).await?;
-        Ok(Transaction {
-            client: Some(client),
+        // From here on it is closed if it does not end as it should.
+        let transaction = Transaction {
+            client: Some(self.pool.get().await?),
             database: Arc::clone(self),
-        })
+        };
+        transaction.execute(begin).await?;
+        Ok(transaction)
     }
 }
 
@@ -139,17 +166,25 @@ impl Transaction {
         text: &str,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, OperationError> {
-        let client = self.client.as_ref();
-        let client = client.ok_or_else(|| OperationError::internal("the transaction is over"))?;
         let sql = self.database.schema.sql(text);
-        self.database.send(client, &sql, params).await
+        let sending = self.database.send(self.client()?, &sql, params);
+        self.database.answered(sending).await
+    }
+
+    fn client(&self) -> Result<&Object, OperationError> {
+        let client = self.client.as_ref();
+        client.ok_or_else(|| OperationError::internal("the transaction is over"))
+    }
+
+    /// Sends statements without parameters that answer nothing.
+    async fn execute(&self, sql: &str) -> Result<(), OperationError> {
+        let executing = self.client()?.batch_execute(sql);
+        self.database.answered(executing).await
     }
 
     /// Makes what was written durable.
     pub(crate) async fn commit(mut self) -> Result<(), OperationError> {
-        if let Some(client) = &self.client {
-            client.batch_execute("COMMIT").await?;
-        }
+        self.execute("COMMIT").await?;
         // Now the connection can be used again.
         drop(self.client.take());
         Ok(())
@@ -157,9 +192,7 @@ impl Transaction {
 
     /// Undoes what was written.
     pub(crate) async fn undo(mut self) -> Result<(), OperationError> {
-        if let Some(client) = &self.client {
-            client.batch_execute("ROLLBACK").await?;
-        }
+        self.execute("ROLLBACK").await?;
         drop(self.client.take());
         Ok(())
     }

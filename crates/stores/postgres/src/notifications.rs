@@ -11,10 +11,12 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinHandle;
 use tokio_postgres::types::Type;
 use tokio_postgres::{AsyncMessage, Client};
 
 use crate::address::{Address, RawConnection};
+use crate::database::Param;
 use crate::listeners::{Listeners, Topic};
 
 /// The most topics in one notification, whose text may have 8000 bytes.
@@ -24,22 +26,27 @@ const GATHERING: Duration = Duration::from_millis(2);
 /// The pause before another attempt to connect.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Sends what has changed, until the store is gone.
+/// Notifications need not be durable. That is set for this one transaction: behind a pooler the session is used by
+/// others, too.
+const NOTIFY: &str = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)";
+
+/// Sends what has changed, until the store is gone. A server that does not answer within `patience` is given up.
 pub(crate) async fn send(
     address: Address,
     channel: String,
     mut changes: UnboundedReceiver<Vec<Topic>>,
+    patience: Duration,
 ) {
-    let mut client: Option<Client> = None;
+    let mut sender: Option<Sender> = None;
     while let Some(first) = changes.recv().await {
         let mut topics: BTreeSet<Topic> = first.into_iter().collect();
         while let Ok(more) = changes.try_recv() {
             topics.extend(more);
         }
-        let usable = client.take().filter(|client| !client.is_closed());
+        let usable = sender.take().filter(|sender| !sender.client.is_closed());
         let usable = match usable {
-            Some(client) => Some(client),
-            None => sender(&address).await,
+            Some(sender) => Some(sender),
+            None => Sender::connect(&address).await,
         };
         let Some(open) = usable else {
             // Others notice the changes when they poll.
@@ -47,31 +54,47 @@ pub(crate) async fn send(
             continue;
         };
         let topics: Vec<Topic> = topics.into_iter().collect();
-        for part in topics.chunks(TOPICS) {
-            let words: Vec<String> = part.iter().map(Topic::to_string).collect();
-            let payload = words.join(" ");
-            let sent = open
-                .query_typed(
-                    "SELECT pg_notify($1, $2)",
-                    &[(&channel, Type::TEXT), (&payload, Type::TEXT)],
-                )
-                .await;
-            if let Err(error) = sent {
-                tracing::debug!(event = "postgres.not_notified", %error);
-                break;
-            }
+        let sending = open.notify(&channel, &topics);
+        match tokio::time::timeout(patience, sending).await {
+            Ok(Ok(())) => sender = Some(open),
+            Ok(Err(error)) => tracing::debug!(event = "postgres.not_notified", %error),
+            Err(error) => tracing::debug!(event = "postgres.not_notified", %error),
         }
-        client = Some(open);
         tokio::time::sleep(GATHERING).await;
     }
 }
 
-/// A connection for notifications. They need not be durable.
-async fn sender(address: &Address) -> Option<Client> {
-    let (client, connection) = address.connect().await.ok()?;
-    tokio::spawn(connection);
-    let set = client.batch_execute("SET synchronous_commit = off").await;
-    set.ok().map(|()| client)
+/// A connection for notifications. Dropped, it is closed, even while an answer is outstanding.
+struct Sender {
+    client: Client,
+    task: JoinHandle<()>,
+}
+
+impl Sender {
+    async fn connect(address: &Address) -> Option<Self> {
+        let (client, connection) = address.connect().await.ok()?;
+        let task = tokio::spawn(async move {
+            // Whoever sends is told of errors.
+            let _ = connection.await;
+        });
+        Some(Self { client, task })
+    }
+
+    async fn notify(&self, channel: &str, topics: &[Topic]) -> Result<(), tokio_postgres::Error> {
+        for part in topics.chunks(TOPICS) {
+            let words: Vec<String> = part.iter().map(Topic::to_string).collect();
+            let payload = words.join(" ");
+            let params: [Param<'_>; 2] = [(&channel, Type::TEXT), (&payload, Type::TEXT)];
+            self.client.query_typed(NOTIFY, &params).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 /// Wakes the listeners of what others have changed, from the first time that somebody listens until the store is

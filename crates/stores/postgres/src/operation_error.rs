@@ -1,5 +1,7 @@
 //! The error of a read or a write, and its conversion to the errors of the ports.
 
+use std::time::Duration;
+
 use deadpool_postgres::PoolError;
 use helix_agents_core::store::StoreError;
 use helix_agents_core::stored::StoredError;
@@ -16,6 +18,8 @@ pub(crate) enum OperationError {
     Postgres(tokio_postgres::Error),
     /// There is no connection. Nothing was sent.
     Pool(PoolError),
+    /// The server did not answer in this time. What it was asked to write may have been written.
+    Silent(Duration),
     /// The operation was refused.
     Refused(StoreError),
     /// An operation on a stream was refused.
@@ -28,6 +32,11 @@ pub(crate) enum OperationError {
 struct Overtaken {
     attempts: usize,
 }
+
+/// The source of an error about a server that does not answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the server did not answer within {0:?}")]
+struct NoAnswer(Duration);
 
 impl OperationError {
     /// The sessions of a commit were changed by others before each attempt.
@@ -52,7 +61,7 @@ impl OperationError {
                 Some(code) => is_passing(code),
                 None => is_io(error),
             },
-            Self::Pool(_) | Self::Refused(_) | Self::Stream(_) => false,
+            Self::Pool(_) | Self::Silent(_) | Self::Refused(_) | Self::Stream(_) => false,
         }
     }
 
@@ -136,6 +145,10 @@ impl From<OperationError> for StoreError {
             OperationError::Pool(error) => Self::Unavailable {
                 backend: BACKEND,
                 source: Box::new(error),
+            },
+            OperationError::Silent(time) => Self::Unavailable {
+                backend: BACKEND,
+                source: Box::new(NoAnswer(time)),
             },
             OperationError::Refused(error) | OperationError::Stream(StreamError::Store(error)) => {
                 error

@@ -9,7 +9,7 @@ use tokio_postgres::types::Type;
 
 use crate::convert;
 use crate::database::Database;
-use crate::listeners::{Listeners, Subject, Topic};
+use crate::listeners::{Listeners, Subject};
 use crate::operation_error::OperationError;
 
 /// What a poll finds of a session.
@@ -20,7 +20,7 @@ type Mark = (i64, Option<Vec<u8>>, Option<(i64, String)>);
 
 /// Polls until the store is gone.
 pub(crate) async fn poll(database: Arc<Database>, listeners: Arc<Listeners>, interval: Duration) {
-    let mut before: HashMap<Topic, Option<Mark>> = HashMap::new();
+    let mut before: HashMap<(Subject, SessionId), Option<Mark>> = HashMap::new();
     loop {
         listeners.wait_for_any().await;
         tokio::time::sleep(interval).await;
@@ -41,10 +41,11 @@ pub(crate) async fn poll(database: Arc<Database>, listeners: Arc<Listeners>, int
                 Subject::Stops => (*key, stopping.clone(), None),
             });
             // What happened before the first look is not known.
-            if before.get(&topic) != Some(&mark) {
+            let place = (subject, session);
+            if before.get(&place) != Some(&mark) {
                 changed.push(topic);
             }
-            now.insert(topic, mark);
+            now.insert(place, mark);
         }
         before = now;
         listeners.ring(changed);

@@ -134,7 +134,9 @@ impl PostgresStore {
         let told = config.notifies.then(|| {
             let (told, changes) = unbounded_channel();
             let channel = database.schema.channel();
-            let sending = notifications::send(listening.clone(), channel.clone(), changes);
+            let patience = config.response_timeout;
+            let sending =
+                notifications::send(listening.clone(), channel.clone(), changes, patience);
             running.push(runtime.spawn(sending));
             let receiving = notifications::receive(listening, channel, Arc::clone(&listeners));
             running.push(runtime.spawn(receiving));

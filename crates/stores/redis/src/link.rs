@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::future::Future;
+use std::io::ErrorKind::TimedOut;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{
@@ -12,6 +13,9 @@ use redis::{
 };
 
 use crate::failure::is_lost;
+
+/// How long nothing is asked of a server that did not answer in time. Everybody would wait as long again.
+const REST: Duration = Duration::from_secs(1);
 
 /// A connection to one server, shared by all operations.
 ///
@@ -26,6 +30,8 @@ pub(crate) struct Link {
     count: AtomicU64,
     /// How often connecting has failed.
     failed: AtomicU64,
+    /// When the server last did not answer in time.
+    silent: Mutex<Option<Instant>>,
 }
 
 impl fmt::Debug for Link {
@@ -49,6 +55,7 @@ impl Link {
             connecting: tokio::sync::Mutex::new(()),
             count: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            silent: Mutex::new(None),
         }
     }
 
@@ -78,7 +85,7 @@ impl Link {
         }
         // Those who waited while another tried do not try one after another: a silent server would keep each of
         // them longer than the one before.
-        if self.failed.load(Ordering::Acquire) != failed {
+        if self.failed.load(Ordering::Acquire) != failed || self.rests() {
             let gone = (ErrorKind::Io, "the server could not be reached");
             return Err(RedisError::from(gone));
         }
@@ -86,8 +93,9 @@ impl Link {
         let connect = self
             .client
             .get_multiplexed_async_connection_with_config(&settings);
-        let made = self.in_time(connect).await.inspect_err(|_| {
+        let made = self.in_time(connect).await.inspect_err(|error| {
             self.failed.fetch_add(1, Ordering::Release);
+            self.note(error);
         })?;
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,9 +107,23 @@ impl Link {
     async fn in_time<T>(&self, connect: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
         let made = tokio::time::timeout(self.patience, connect).await;
         made.unwrap_or_else(|_| {
-            let slow = (ErrorKind::Io, "the connection took too long");
+            let slow = std::io::Error::new(TimedOut, "the connection took too long");
             Err(RedisError::from(slow))
         })
+    }
+
+    /// Notes that the server did not answer in time, if that is the error. One that refuses does so at once.
+    fn note(&self, error: &RedisError) {
+        if error.is_timeout() {
+            let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+            *silent = Some(Instant::now());
+        }
+    }
+
+    /// Whether nothing is asked of the server now.
+    fn rests(&self) -> bool {
+        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        silent.is_some_and(|since| since.elapsed() < REST)
     }
 
     fn forget(&self, number: u64) {
@@ -116,8 +138,11 @@ impl Link {
         let (number, mut connection) = self.connection().await?;
         let answer = connection.send_packed_command(command).await;
         let answer = answer.and_then(Value::extract_error);
-        if answer.as_ref().is_err_and(is_lost) {
-            self.forget(number);
+        if let Err(error) = &answer {
+            self.note(error);
+            if is_lost(error) {
+                self.forget(number);
+            }
         }
         answer
     }
@@ -156,5 +181,28 @@ mod tests {
                 .all(|answer| answer.as_ref().is_err_and(is_lost))
         );
         assert!(begun.elapsed() < patience * 8, "{:?}", begun.elapsed());
+    }
+
+    /// After a time-out nothing is asked for a while, and then again.
+    #[test]
+    fn a_silent_server_is_left_alone_for_a_while() {
+        let silent = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let url = format!("redis://{}", silent.local_addr().unwrap());
+        let patience = Duration::from_millis(100);
+        let link = Link::new(Client::open(url).unwrap(), patience, patience);
+        let ping = redis::cmd("PING");
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let first = runtime.block_on(link.send(&ping)).unwrap_err();
+        assert!(first.is_timeout(), "{first}");
+        for _ in 0..3 {
+            let next = runtime.block_on(link.send(&ping)).unwrap_err();
+            assert!(is_lost(&next) && !next.is_timeout(), "{next}");
+        }
+        *link.silent.lock().unwrap() = Instant::now().checked_sub(REST);
+        let later = runtime.block_on(link.send(&ping)).unwrap_err();
+        assert!(later.is_timeout(), "{later}");
     }
 }

@@ -22,8 +22,8 @@ use crate::store::{RedisStore, Written};
 use crate::stream_store::RedisStreams;
 use crate::streams::COMMITTED;
 
-/// How long it is remembered which entries of a deleted root were written, in milliseconds.
-const REMEMBERED: u64 = 24 * 60 * 60 * 1000;
+/// How long it is remembered which entries of a deleted root were written, in seconds.
+const REMEMBERED: u64 = 24 * 60 * 60;
 
 /// How many sequences a second has: a stream that begins anew begins above all that it can have had before.
 const PER_SECOND: u32 = 20;
@@ -78,7 +78,7 @@ impl<'a> Relaying<'a> {
             rests,
         } = &self.keys;
         let words = words![
-            "DEL",
+            "UNLINK",
             info.as_str(),
             entries.as_str(),
             rests.as_str(),
@@ -179,7 +179,7 @@ impl<'a> Relaying<'a> {
                 self.transaction.command(words);
                 let time = REMEMBERED.to_string();
                 self.transaction.command(words!["HDEL", gates, "inc"]);
-                self.transaction.command(words!["PEXPIRE", gates, time]);
+                self.transaction.command(words!["EXPIRE", gates, time]);
             }
         }
         let topic = Topic::Stream(self.root.clone());

@@ -33,7 +33,8 @@ use crate::store::RedisStore;
 ///     let config = RedisConfig::new().durability(Durability::EverySecond);
 ///     let streams = RedisStreams::open_with("redis://cache:6379", config).await?;
 ///     let backend: Backend = store.clone().into();
-///     Ok(backend.streaming_to(store, streams.clone()).retained_by(streams))
+///     let backend = backend.streaming_to(store, streams.clone()).retained_by(streams.clone());
+///     Ok(backend.also_checked_by(streams))
 /// }
 /// ```
 #[derive(Clone)]

@@ -6,6 +6,7 @@ use helix_agents_core::store::{CheckWritable, StoreError};
 
 use crate::script::{Transaction, words};
 use crate::store::RedisStore;
+use crate::stream_store::RedisStreams;
 
 #[async_trait]
 impl CheckWritable for RedisStore {
@@ -20,5 +21,13 @@ impl CheckWritable for RedisStore {
         });
         try_join_all(checks).await?;
         Ok(())
+    }
+}
+
+#[async_trait]
+impl CheckWritable for RedisStreams {
+    /// As [`RedisStore`] does.
+    async fn check_writable(&self) -> Result<(), StoreError> {
+        self.0.check_writable().await
     }
 }

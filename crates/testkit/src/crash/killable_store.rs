@@ -168,6 +168,10 @@ impl StreamManager for KillableStore {
         self.inner.streams.info(root).await
     }
 
+    async fn catch_up(&self, root: &SessionId) -> Result<(), StreamError> {
+        self.inner.streams.catch_up(root).await
+    }
+
     async fn changed(
         &self,
         root: &SessionId,

@@ -1,17 +1,21 @@
 //! Servers that cannot be reached or die, and processes that die between a commit and its relay.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use helix_agents_core::runtime::RuntimeExt;
+use helix_agents_core::agent::Agent;
+use helix_agents_core::runtime::{RuntimeExt, Turn};
 use helix_agents_core::session::RunStatus;
 use helix_agents_core::store::{Change, Commit, NewSession, SessionStore, Sessions};
 use helix_agents_core::stream::{
     Outbox, RelayLeftovers, Sequence, StreamError, StreamLog, StreamManager, StreamStatus,
 };
+use helix_agents_core::tool::{Tool, ToolCx, ToolResult};
 use helix_agents_core::{Coded, SessionId};
 use helix_agents_runtime_local::LocalRuntime;
 use helix_agents_test_servers::{Proxy, REDIS, RedisServer, RedisSettings, shared};
-use helix_agents_testkit::VirtualClock;
+use helix_agents_testkit::{MockModel, VirtualClock};
+use serde_json::{Value, json};
 
 use crate::deployment::{Deployment, NOW, Process, created, says, with_servers, words, writes};
 use crate::spoken::speaker;
@@ -74,6 +78,88 @@ fn a_run_ends_while_redis_cannot_be_reached_and_its_stream_catches_up() {
             (StreamStatus::Ended, Sequence::START)
         );
         assert_eq!(there.relayed().relay_leftovers(10).await.unwrap(), 0);
+    });
+}
+
+/// A Redis that takes what it is sent and says nothing keeps no lease from being renewed.
+#[test]
+fn what_a_stream_need_not_be_told_is_committed_without_it() {
+    with_servers(async {
+        let near = Deployment::new();
+        let proxy = Proxy::start(port(&near.redis)).unwrap();
+        let mut far = near.clone();
+        far.redis = format!("redis://127.0.0.1:{}", proxy.port());
+        let relayed = far.process().await.relayed();
+        let root = created(&relayed).await;
+        relayed.commit(says(&root, "1")).await.unwrap();
+        let asked = proxy.asked();
+        proxy.silence(true);
+        for _ in 0..3 {
+            // It concerns the store alone, as the renewal of a lease does.
+            let silent = Commit::new(root.clone(), NOW);
+            let receipt = relayed.commit(silent).await.unwrap();
+            assert_eq!(receipt.sequence, Sequence::START);
+        }
+        assert_eq!(proxy.asked(), asked);
+        proxy.silence(false);
+    });
+}
+
+/// The end of a turn is not relayed when its process dies. The next turn begins after it, so that a rewind of that turn
+/// keeps it.
+#[test]
+fn a_turn_begins_after_what_a_dead_process_left() {
+    with_servers(async {
+        let deployment = Deployment::new();
+        let (dead, other) = (deployment.process().await, deployment.process().await);
+        let (agent, voice) = speaker();
+        voice.say("one");
+        voice.finish();
+        let first = host(&dead).execute(&agent, "go").await.unwrap();
+        let root = first.session_id().clone();
+        first.ended().await.unwrap();
+        until_said(&other, &root, "one").await;
+        let before = other.relayed().info(&root).await.unwrap().unwrap().last;
+        dead.store.commit(says(&root, "left")).await.unwrap();
+        let (agent, voice) = speaker();
+        voice.say("two");
+        voice.finish();
+        let turn = Turn::new("again").session(root.clone());
+        let second = host(&other).execute(&agent, turn).await.unwrap();
+        let ended = second.ended().await.unwrap();
+        assert_eq!(ended.start_sequence, before.next().0);
+        assert_eq!(words(&other.streams, &root).await.concat(), "onelefttwo");
+    });
+}
+
+/// The commit that settles a step is not relayed at once, and nobody streams before the next reply. The place at which
+/// the next step begins is one that the run knows, and not the start of the stream.
+#[test]
+fn a_step_after_a_commit_that_was_not_relayed_begins_at_a_place_that_is_known() {
+    with_servers(async {
+        let near = Deployment::new();
+        let proxy = Arc::new(Proxy::start(port(&near.redis)).unwrap());
+        let mut far = near.clone();
+        far.redis = format!("redis://127.0.0.1:{}", proxy.port());
+        let here = far.process().await;
+        let object = || json!({ "type": "object" });
+        let cutting = Arc::clone(&proxy);
+        let cut = move |_: Value, _: ToolCx| {
+            cutting.refuse(true);
+            async { ToolResult::<Value>::Ok(json!("cut")) }
+        };
+        let model = MockModel::new().calls("cut", json!({}));
+        let agent = Agent::<String>::builder("worker")
+            .model(model.calls("ask", json!({})))
+            .tools(Tool::raw("cut", "Cuts the connections.", object(), cut))
+            .tools(Tool::client_raw("ask", "Asks the client.", object()))
+            .build()
+            .unwrap();
+        let handle = host(&here).execute(&agent, "go").await.unwrap();
+        let ended = handle.ended().await.unwrap();
+        assert!(ended.status.is_suspended(), "{ended:?}");
+        let before = ended.suspended.unwrap().before.unwrap();
+        assert_ne!(before.sequence, 0, "{before:?}");
     });
 }
 

@@ -32,7 +32,8 @@ async fn a_run_that_was_left_is_taken_over_without_a_word() {
         let next = LocalRuntime::builder(backend).clock(time.clone());
         let next = next.agent(agent.clone()).build();
         let root = session("s");
-        let run = next.backend().run_ended(root.as_root(), left.run_id());
+        let key = root.as_root();
+        let run = next.backend().run_ended(key, left.run_id(), &*time);
         assert_eq!(run.await.unwrap().status, RunStatus::Completed);
         assert_eq!(runs(next.backend(), &session("s")).await.len(), 1);
         next.shutdown(LEASE).await;

@@ -11,7 +11,7 @@ use helix_agents_core::session::RunStatus;
 use helix_agents_core::store::{Change, Commit, Sessions};
 use helix_agents_core::stream::{ChunkPayload, Sequence, StreamItem, StreamStatus};
 use helix_agents_core::{Agent, ErrorCode};
-use helix_agents_runtime_local::{LocalRuntime, blocking};
+use helix_agents_runtime_local::{LocalRuntime, SystemClock, blocking};
 use helix_agents_testkit::MockModel;
 
 use crate::kit::{Gate, Place, Slow, Sum, counter, desk, desk_with, model, runs, session, waiting};
@@ -271,7 +271,7 @@ async fn a_dropped_handle_stops_nothing() {
         gate.open();
         let run = runs(&backend, &session("s")).await.remove(0);
         let ended = backend
-            .run_ended(session("s").as_root(), &run.id)
+            .run_ended(session("s").as_root(), &run.id, &SystemClock::new())
             .await
             .unwrap();
         assert_eq!(ended.status, RunStatus::Completed);

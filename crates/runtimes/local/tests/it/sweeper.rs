@@ -156,7 +156,7 @@ async fn the_sweeper_survives_failures_and_panics() {
     let run = handle.ended();
     let backend = next.backend();
     let ended = backend
-        .run_ended(session("s").as_root(), handle.run_id())
+        .run_ended(session("s").as_root(), handle.run_id(), &*time)
         .await;
     assert!(ended.unwrap().status.is_ended());
     assert!(run.await.unwrap().status.is_ended());

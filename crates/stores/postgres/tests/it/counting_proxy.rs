@@ -1,12 +1,14 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Counts the questions that clients ask a PostgreSQL server: after each of them a client waits for an answer.
 pub(crate) struct CountingProxy {
     pub(crate) port: u16,
     asked: Arc<AtomicUsize>,
+    /// The statements that were sent.
+    statements: Arc<Mutex<Vec<String>>>,
 }
 
 impl CountingProxy {
@@ -14,7 +16,8 @@ impl CountingProxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let asked = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&asked);
+        let statements = Arc::default();
+        let (counted, recorded) = (Arc::clone(&asked), Arc::clone(&statements));
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let server = TcpStream::connect(("127.0.0.1", target)).unwrap();
@@ -22,11 +25,20 @@ impl CountingProxy {
                 server.set_nodelay(true).unwrap();
                 let (from, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
                 std::thread::spawn(move || std::io::copy(&mut { from }, &mut to));
-                let counted = Arc::clone(&counted);
-                std::thread::spawn(move || pass(client, server, &counted));
+                let (counted, recorded) = (Arc::clone(&counted), Arc::clone(&recorded));
+                std::thread::spawn(move || pass(client, server, &counted, &recorded));
             }
         });
-        Self { port, asked }
+        Self {
+            port,
+            asked,
+            statements,
+        }
+    }
+
+    /// The statements that were sent so far.
+    pub(crate) fn statements(&self) -> Vec<String> {
+        self.statements.lock().unwrap().clone()
     }
 
     /// How many questions were asked so far.
@@ -36,7 +48,12 @@ impl CountingProxy {
 }
 
 /// Passes messages on, whole ones, until one side is gone. The first one of a connection has no kind.
-fn pass(mut client: TcpStream, mut server: TcpStream, counted: &AtomicUsize) {
+fn pass(
+    mut client: TcpStream,
+    mut server: TcpStream,
+    counted: &AtomicUsize,
+    recorded: &Mutex<Vec<String>>,
+) {
     let mut is_first = true;
     loop {
         let mut head = vec![0; if is_first { 4 } else { 5 }];
@@ -51,6 +68,17 @@ fn pass(mut client: TcpStream, mut server: TcpStream, counted: &AtomicUsize) {
         // `Sync` and `Query` end a question.
         if !is_first && matches!(head[0], b'S' | b'Q') {
             counted.fetch_add(1, Ordering::SeqCst);
+        }
+        if !is_first && matches!(head[0], b'P' | b'Q') {
+            // A statement that is parsed begins with its name, which ends with a zero.
+            let name = body.iter().position(|byte| *byte == 0).unwrap();
+            let text = if head[0] == b'P' {
+                &body[name + 1..]
+            } else {
+                &body
+            };
+            let text = String::from_utf8_lossy(text).into_owned();
+            recorded.lock().unwrap().push(text);
         }
         is_first = false;
         if server

@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use helix_agents_core::SessionId;
 use helix_agents_core::store::{CheckWritable, Page, SessionStore, StoreError};
+use helix_agents_core::stream::{Sequence, StreamManager};
 use helix_agents_store_postgres::PostgresStore;
 use helix_agents_test_servers::{PostgresServer, PostgresSettings, Proxy};
 
-use crate::builders::{count, create, id, says};
+use crate::builders::{count, create, delta, id, on, says};
 use crate::server::{config, open, schema, send, try_open, url, with_server};
+
+/// Nothing takes as long.
+const LONG: Duration = Duration::from_secs(60);
 
 pub(crate) fn port() -> u16 {
     let url = url().unwrap();
@@ -46,6 +50,63 @@ fn a_commit_whose_answer_is_lost_is_made_once_and_never_repeated() {
         // The next operations need nothing.
         store.commit(says("s", "third")).await.unwrap();
         assert_eq!(count(&store, "s").await, 3);
+    });
+}
+
+/// Waits until the answer to a request is held.
+async fn is_held(proxy: &Proxy) {
+    while proxy.held() == 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_given_up() {
+    with_server(async {
+        let name = schema();
+        let proxy = Proxy::start(port()).unwrap();
+        let settings = config(&name).notifications(false).connections(1);
+        let settings = settings.response_timeout(Duration::from_secs(1));
+        let store = try_open(&through(&proxy), settings).await.unwrap();
+        create(&store, "s").await;
+        store.commit(says("s", "first")).await.unwrap();
+        proxy.hold_answer_to(b"this one is held");
+        let held = tokio::time::timeout(LONG, store.commit(says("s", "this one is held")));
+        let held = held.await.unwrap();
+        assert!(is_unavailable(&held), "{held:?}");
+        // It was made, and its connection is not used again.
+        let other = open(config(&name)).await;
+        assert_eq!(count(&other, "s").await, 2);
+        store.commit(says("s", "third")).await.unwrap();
+        assert_eq!(count(&store, "s").await, 3);
+    });
+}
+
+/// A process stands still in a transaction that has locked the stream. Others wait for it, and not until it goes on.
+#[test]
+fn a_process_that_stands_still_in_a_transaction_keeps_others_for_a_while_only() {
+    with_server(async {
+        let name = schema();
+        let proxy = Proxy::start(port()).unwrap();
+        let settings = config(&name).notifications(false);
+        let settings = settings.prepared_statements(false).response_timeout(LONG);
+        let still = try_open(&through(&proxy), settings).await.unwrap();
+        let root = create(&still, "s").await;
+        let said = on("s").say(delta(&root, "a"));
+        still.commit(said).await.unwrap();
+        proxy.hold_answer_to(b"SET condensed");
+        let condensing = tokio::spawn({
+            let (still, root) = (still.clone(), root.clone());
+            async move { still.condense(&root, Sequence(1)).await }
+        });
+        is_held(&proxy).await;
+        let other = open(config(&name)).await;
+        let said = other.commit(on("s").say(delta(&root, "b")));
+        tokio::time::timeout(LONG, said).await.unwrap().unwrap();
+        // When it goes on it finds that its transaction was undone.
+        proxy.cut();
+        condensing.await.unwrap().unwrap_err();
+        other.condense(&root, Sequence(2)).await.unwrap();
     });
 }
 

@@ -1,7 +1,11 @@
 //! Writes of one process wake those who wait in another.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join;
 use helix_agents_core::session::{StopKind, StopRequest};
 use helix_agents_core::store::{Change, SessionStore, WatchStops};
 use helix_agents_core::stream::{Sequence, StreamManager};
@@ -15,6 +19,8 @@ use crate::server::{config, open, runtime, schema, try_open, with_server};
 
 /// A stop is noticed within 250 ms; a busy machine has more time here.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Nothing takes as long.
+const LONG: Duration = Duration::from_secs(60);
 
 async fn pair(with: impl Fn(PostgresConfig) -> PostgresConfig) -> [PostgresStore; 2] {
     let name = schema();
@@ -104,6 +110,76 @@ fn a_stop_is_noticed_in_another_process() {
             eprintln!("notifications {notifies}: {took:?}");
             assert!(took < PATIENCE, "{took:?}");
         }
+    });
+}
+
+/// Behind a pooler the session of a notification is used by others afterwards.
+#[test]
+fn a_notification_leaves_no_setting_behind() {
+    with_server(async {
+        let proxy = CountingProxy::start(port());
+        let address = format!(
+            "postgres://helix@127.0.0.1:{}/postgres?sslmode=disable",
+            proxy.port
+        );
+        let name = schema();
+        let seldom = |config: PostgresConfig| config.poll_interval(Duration::from_secs(600));
+        let here = try_open(&address, seldom(config(&name))).await.unwrap();
+        let stores = [here, open(seldom(config(&name))).await];
+        create(&stores[0], "s").await;
+        delays(&stores, 3).await;
+        let statements = proxy.statements();
+        assert!(statements.iter().any(|text| text.contains("pg_notify")));
+        let settings = statements.iter().filter(|text| text.starts_with("SET "));
+        assert_eq!(settings.collect::<Vec<_>>(), Vec::<&String>::new());
+    });
+}
+
+/// Begins to wait. Returns whether there is something to wait for.
+async fn waits<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> bool {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
+}
+
+/// The ids are such that the numbers of the two subjects could make up for the difference of their first characters.
+#[test]
+fn those_who_wait_for_different_things_are_all_woken() {
+    with_server(async {
+        let proxy = CountingProxy::start(port());
+        let address = format!(
+            "postgres://helix@127.0.0.1:{}/postgres?sslmode=disable",
+            proxy.port
+        );
+        let often = config(&schema()).notifications(false);
+        let often = often.poll_interval(Duration::from_millis(10));
+        let here = open(often.clone()).await;
+        let there = try_open(&address, often).await.unwrap();
+        let (kept, stopped) = (create(&here, "3041").await, create(&here, "2041").await);
+        let start = on("2041").then(Change::StartRun(Box::new(run(&stopped))));
+        here.commit(start).await.unwrap();
+        let known = there.info(&kept).await.unwrap();
+        let mut changed = there.changed(&kept, known);
+        assert!(waits(&mut changed).await);
+        let ours = id("run-1");
+        let mut waiting = there.stopped(stopped.as_root(), &ours);
+        assert!(waits(&mut waiting).await);
+        let stopping = async {
+            // The first look wakes everybody.
+            let before = proxy.asked();
+            while proxy.asked() < before + 30 {
+                tokio::task::yield_now().await;
+            }
+            let stop = StopRequest::new(ours.clone(), StopKind::Interrupt, NOW);
+            let stop = on("2041").then(Change::Stop(stop));
+            here.commit(stop).await.unwrap();
+        };
+        let both = async {
+            let (told, ()) = join(tokio::time::timeout(LONG, waiting), stopping).await;
+            assert_eq!(told.unwrap().unwrap().run_id, ours);
+            let said = on("3041").say(delta(&kept, "a"));
+            here.commit(said).await.unwrap();
+        };
+        let (changed, ()) = join(tokio::time::timeout(LONG, changed), both).await;
+        changed.unwrap().unwrap();
     });
 }
 

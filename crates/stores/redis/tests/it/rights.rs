@@ -1,11 +1,14 @@
 //! Users of the server who may not do everything.
 
+use std::sync::Arc;
+
 use helix_agents_core::SessionId;
+use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::store::{Change, Commit, NewSession, Page, SessionStore, Sessions};
-use helix_agents_core::stream::{StreamManager, StreamStatus};
+use helix_agents_core::stream::{Relayed, StreamManager, StreamStatus};
 use helix_agents_core::time::Timestamp;
-use helix_agents_store_redis::{Error, RedisConfig, RedisStore};
+use helix_agents_store_redis::{Error, RedisConfig, RedisStore, RedisStreams};
 use helix_agents_test_servers::{RedisServer, RedisSettings};
 use helix_agents_testkit::VirtualClock;
 
@@ -94,5 +97,33 @@ fn a_user_without_dangerous_commands_is_opened_on_trust() {
         }
         let store = open(&url, quick("trusted").trust_server()).await;
         created(&store).await;
+    });
+}
+
+/// What relays write needs no other commands than those that are looked at when streams are opened.
+#[test]
+fn streams_need_no_commands_that_are_not_checked() {
+    let Some(server) = private(RedisSettings::quick()) else {
+        return;
+    };
+    block_on(async {
+        let rights = ["~*", "&*", "+@all", "-del", "-pexpire"];
+        let url = user(&server, &rights).await;
+        let streams = RedisStreams::open_with(&url, quick("relays")).await;
+        let streams = streams.unwrap();
+        let store = Arc::new(MemoryStore::new().with_outbox());
+        let process = Relayed::new(store.clone(), store, Arc::new(streams.clone()));
+        let clock = VirtualClock::new(NOW);
+        let id = SessionId::new("order").unwrap();
+        let sessions = Sessions::new(&process, &clock);
+        let new = NewSession::of("helper");
+        sessions.create_session(&id, new).await.unwrap();
+        let said = Commit::new(id.clone(), NOW).stream(StreamStatus::Paused);
+        process.commit(said).await.unwrap();
+        let said = streams.info(&id).await.unwrap();
+        assert_eq!(said.map(|info| info.status), Some(StreamStatus::Paused));
+        let delete = Commit::new(id.clone(), NOW).then(Change::Delete);
+        process.commit(delete).await.unwrap();
+        assert_eq!(streams.info(&id).await.unwrap(), None);
     });
 }

@@ -283,6 +283,10 @@ impl StreamManager for FaultyStore {
         at_once(self.on.streams.info(root))
     }
 
+    async fn catch_up(&self, root: &SessionId) -> Result<(), StreamError> {
+        at_once(self.on.streams.catch_up(root))
+    }
+
     async fn changed(
         &self,
         root: &SessionId,
