@@ -261,7 +261,7 @@ impl Pump {
             };
             match item {
                 Some(StreamItem::Chunk(stored)) => {
-                    self.chunk(&mut transformer, &stored, &mut seen)?
+                    self.chunk(&mut transformer, &stored, &mut seen)?;
                 }
                 Some(StreamItem::Trimmed { .. }) => {}
                 Some(StreamItem::End(_)) => break,

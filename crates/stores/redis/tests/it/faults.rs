@@ -48,7 +48,7 @@ async fn count(store: &RedisStore, id: &SessionId) -> usize {
         .len()
 }
 
-fn is_unavailable<T: std::fmt::Debug>(result: Result<T, StoreError>) {
+fn is_unavailable<T: std::fmt::Debug>(result: &Result<T, StoreError>) {
     assert!(
         matches!(result, Err(StoreError::Unavailable { .. })),
         "{result:?}"
@@ -119,7 +119,7 @@ fn a_commit_whose_answer_is_lost_is_not_repeated() {
         for round in 0..5 {
             let text = format!("lost {round}");
             proxy.lose_answer_to(text.as_bytes());
-            is_unavailable(store.commit(appending(&id, &text, round)).await);
+            is_unavailable(&store.commit(appending(&id, &text, round)).await);
             assert_eq!(proxy.lost(), round + 1);
             assert_eq!(count(&store, &id).await, round + 1, "it was made once");
         }
@@ -140,9 +140,9 @@ fn a_commit_without_a_server_is_unavailable_until_it_is_back() {
         let id = created(&store, "order").await;
         store.check_writable().await.unwrap();
         proxy.refuse(true);
-        is_unavailable(store.commit(appending(&id, "gone", 0)).await);
-        is_unavailable(store.load(id.as_root()).await);
-        is_unavailable(store.check_writable().await);
+        is_unavailable(&store.commit(appending(&id, "gone", 0)).await);
+        is_unavailable(&store.load(id.as_root()).await);
+        is_unavailable(&store.check_writable().await);
         proxy.refuse(false);
         store.check_writable().await.unwrap();
         assert_eq!(count(&store, &id).await, 0);
@@ -251,8 +251,8 @@ fn a_read_only_server_is_unavailable() {
         let id = created(&store, "order").await;
         let port = other.port().to_string();
         command(&url, &["REPLICAOF", "127.0.0.1", &port]).await;
-        is_unavailable(store.commit(appending(&id, "no", 0)).await);
-        is_unavailable(store.check_writable().await);
+        is_unavailable(&store.commit(appending(&id, "no", 0)).await);
+        is_unavailable(&store.check_writable().await);
         command(&url, &["REPLICAOF", "NO", "ONE"]).await;
         store.check_writable().await.unwrap();
     });
@@ -277,7 +277,7 @@ fn a_server_without_a_free_connection_is_unavailable() {
         send(&["CONFIG", "SET", "maxclients", "1"]).await;
         send(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
         for round in 0..3 {
-            is_unavailable(store.commit(appending(&id, "refused", round)).await);
+            is_unavailable(&store.commit(appending(&id, "refused", round)).await);
         }
         send(&["CONFIG", "SET", "maxclients", "100"]).await;
         store.commit(appending(&id, "made", 0)).await.unwrap();
