@@ -177,7 +177,8 @@ impl PostgresConfig {
     /// Leaves the chunks of commits in an outbox, as a part of the commit, for streams that are kept elsewhere:
     /// the store is then an [`Outbox`](helix_agents_core::stream::Outbox), for
     /// [`Backend::streaming_to`](helix_agents_core::runtime::Backend::streaming_to). By itself it shows no streams then.
-    /// All processes must do the same.
+    /// From then on the schema is refused without an outbox
+    /// ([`Error::StreamsElsewhere`](crate::Error::StreamsElsewhere)).
     ///
     /// Streams that such sessions had in this database are not moved: replies are still in the messages, and
     /// sequences go on above those of the old streams.

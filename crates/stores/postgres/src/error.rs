@@ -79,6 +79,15 @@ pub enum Error {
         /// The version that this program needs.
         known: u32,
     },
+    /// The chunks of the schema go to an outbox, and the store was to be opened without one.
+    #[error(
+        "the streams of schema `{schema}` are elsewhere; name the Redis that has them, with `[stream]` or `--stream` of \
+         `helix`, or open the store with an outbox"
+    )]
+    StreamsElsewhere {
+        /// The name of the schema.
+        schema: String,
+    },
     /// The schema cannot be read or made.
     #[error("schema `{schema}` cannot be opened; check that the user may create and use it")]
     Schema {
@@ -102,6 +111,7 @@ impl Coded for Error {
             Self::BadUrl { .. }
             | Self::BadSchema { .. }
             | Self::Certificates { .. }
+            | Self::StreamsElsewhere { .. }
             | Self::NoRuntime => ErrorCode::ValidationError,
             Self::SchemaTooNew { .. } | Self::SchemaTooOld { .. } => {
                 ErrorCode::StateUnsupportedVersion

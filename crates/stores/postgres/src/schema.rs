@@ -15,6 +15,9 @@ fn known() -> u32 {
 /// The lock that a process holds while it migrates any schema of the database.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7165064744911531110)";
 
+/// The table that is there once the chunks of a schema go to an outbox.
+const MARK: &str = "streams_elsewhere";
+
 /// The most characters of a name. PostgreSQL cuts longer names than 63.
 const MAX_NAME: usize = 40;
 
@@ -56,8 +59,31 @@ impl Schema {
         }
     }
 
-    /// Brings the schema up to date, or checks that it is.
-    pub(crate) async fn prepare(&self, client: &mut Client, migrate: bool) -> Result<()> {
+    /// Brings the schema up to date, or checks that it is, and that its streams are where they are to be.
+    pub(crate) async fn prepare(
+        &self,
+        client: &mut Client,
+        migrate: bool,
+        outbox: bool,
+    ) -> Result<()> {
+        self.bring_up_to_date(client, migrate).await?;
+        if self.has_table(client, MARK).await? == outbox {
+            return Ok(());
+        }
+        if !outbox {
+            return Err(Error::StreamsElsewhere {
+                schema: self.name.clone(),
+            });
+        }
+        let failed = |error| self.failed(error);
+        let transaction = client.transaction().await.map_err(failed)?;
+        transaction.batch_execute(LOCK).await.map_err(failed)?;
+        let mark = self.sql(&format!("CREATE TABLE IF NOT EXISTS @{MARK} ()"));
+        transaction.batch_execute(&mark).await.map_err(failed)?;
+        transaction.commit().await.map_err(failed)
+    }
+
+    async fn bring_up_to_date(&self, client: &mut Client, migrate: bool) -> Result<()> {
         let found = self.version(client).await?;
         if found == known() {
             return Ok(());
@@ -80,16 +106,20 @@ impl Schema {
         self.migrate(client).await
     }
 
-    /// The version of the schema; 0 if there is none.
-    async fn version(&self, client: &Client) -> Result<u32> {
+    async fn has_table(&self, client: &Client, table: &str) -> Result<bool> {
         // Read as a table, and not looked up by its name: that might be answered from a cache.
         let listed = format!(
             "SELECT tablename FROM pg_catalog.pg_tables \
-             WHERE schemaname = '{}' AND tablename = 'schema_version'",
+             WHERE schemaname = '{}' AND tablename = '{table}'",
             self.name
         );
         let found = client.simple_query(&listed).await;
-        if first(&found.map_err(|error| self.failed(error))?).is_none() {
+        Ok(first(&found.map_err(|error| self.failed(error))?).is_some())
+    }
+
+    /// The version of the schema; 0 if there is none.
+    async fn version(&self, client: &Client) -> Result<u32> {
+        if !self.has_table(client, "schema_version").await? {
             return Ok(0);
         }
         let sql = self.sql("SELECT max(version) FROM @schema_version");

@@ -242,7 +242,8 @@ async fn prepare(address: Address, schema: Schema, config: PostgresConfig) -> Re
             }
         })?;
         tokio::spawn(connection);
-        schema.prepare(&mut client, config.migrate).await
+        let (migrate, outbox) = (config.migrate, config.outbox);
+        schema.prepare(&mut client, migrate, outbox).await
     };
     let ended = tokio::time::timeout(config.connect_timeout, opening).await;
     ended.unwrap_or_else(|elapsed| Err(unreachable(&address, elapsed)))

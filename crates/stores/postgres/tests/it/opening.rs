@@ -118,6 +118,28 @@ fn many_processes_may_open_a_new_schema_at_once() {
     });
 }
 
+/// Its readers would wait for chunks that are elsewhere.
+#[test]
+fn a_schema_whose_streams_are_elsewhere_is_refused_without_an_outbox() {
+    with_server(async {
+        let name = schema();
+        drop(open(config(&name)).await);
+        for _ in 0..2 {
+            drop(open(config(&name).with_outbox()).await);
+        }
+        for migrate in [true, false] {
+            let without = config(&name).migrate(migrate);
+            let error = try_open(&url().unwrap(), without).await.unwrap_err();
+            assert!(
+                matches!(&error, Error::StreamsElsewhere { schema } if *schema == name),
+                "{error:?}"
+            );
+            assert!(error.to_string().contains("`[stream]`"), "{error}");
+        }
+        drop(open(config(&name).with_outbox()).await);
+    });
+}
+
 #[test]
 fn schemas_share_nothing_and_a_bad_name_is_refused() {
     with_server(async {
