@@ -52,6 +52,10 @@ async fn killed(store: &str, dice: &mut Dice) -> Duration {
     pause
 }
 
+#[expect(
+    clippy::print_stderr,
+    reason = "the seed is needed to repeat it, and the figure is wanted"
+)]
 async fn another_server_continues_what_a_killed_one_performed(store: &str) {
     let (seed, kills) = (number("HELIX_SEED", 5_113), number("HELIX_TAKE_OVERS", 0));
     let lease = if kills == 0 {
