@@ -46,6 +46,27 @@ struct Inner {
     sleepers: BTreeMap<Sleeper, Waker>,
     /// The number of the last sleeper; sleepers of one instant wake in the order of their numbers.
     last_sleeper: u64,
+    /// How often the time is held.
+    holds: usize,
+}
+
+/// Holds the time of a [`VirtualClock`] until it is dropped.
+#[derive(Debug)]
+pub struct HeldTime<'a>(&'a VirtualClock);
+
+impl Drop for HeldTime<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.0.lock();
+        inner.holds -= 1;
+        let last = inner.sleepers.last_key_value();
+        if inner.holds > 0 || self.0.advances != Advances::AtOnce || last.is_none() {
+            return;
+        }
+        inner.now = last.map_or(inner.now, |((deadline, _), _)| inner.now.max(*deadline));
+        let awake = inner.take_awake();
+        drop(inner);
+        awake.into_values().for_each(Waker::wake);
+    }
 }
 
 type Sleeper = (Timestamp, u64);
@@ -59,6 +80,7 @@ impl VirtualClock {
                 now,
                 sleepers: BTreeMap::new(),
                 last_sleeper: 0,
+                holds: 0,
             }),
             advances: Advances::Never,
         }
@@ -80,6 +102,14 @@ impl VirtualClock {
     pub fn in_order(mut self) -> Self {
         self.advances = Advances::InOrder;
         self
+    }
+
+    /// Lets no time pass by itself until the result is dropped. For work that takes real time, like that of a store on a
+    /// server: to those who sleep meanwhile it takes none.
+    #[must_use]
+    pub fn hold(&self) -> HeldTime<'_> {
+        self.lock().holds += 1;
+        HeldTime(self)
     }
 
     /// Moves the time forward, in one jump, and wakes every sleeper whose deadline has passed, in
@@ -133,7 +163,7 @@ impl Clock for VirtualClock {
     }
 
     async fn sleep_until(&self, deadline: Timestamp) {
-        if self.advances == Advances::AtOnce {
+        if self.advances == Advances::AtOnce && self.lock().holds == 0 {
             let ahead = deadline.since(self.now());
             self.advance(ahead);
         }
@@ -167,7 +197,7 @@ impl Future for Sleep<'_> {
                 .sleepers
                 .first_key_value()
                 .map(|(sleeper, _)| *sleeper);
-            if this.sleeper.is_some() && first == this.sleeper {
+            if this.sleeper.is_some() && first == this.sleeper && inner.holds == 0 {
                 inner.now = this.deadline;
                 return Poll::Ready(());
             }

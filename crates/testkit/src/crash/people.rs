@@ -146,6 +146,8 @@ impl World {
     /// Lets the person act who waits for this moment. Returns true if the run was asked to stop: then
     /// call [`World::waits_for_the_stop`].
     pub async fn arrives(&self, moment: Moment) -> bool {
+        // The run may hear of it before the store has answered here. It does not run out of patience meanwhile.
+        let _held = self.clock.hold();
         if moment == Moment::MidTool && self.people.deletes {
             // What became of it is seen in the store.
             let _ = self.deletes().await;

@@ -128,3 +128,34 @@ fn a_clock_that_advances_by_itself_never_waits() {
     });
     assert_eq!((clock.now(), clock.sleepers()), (at(55), 0));
 }
+
+#[test]
+fn held_time_does_not_pass_by_itself() {
+    let clock = VirtualClock::new(at(0)).auto_advance();
+    let held = clock.hold();
+    let woken = Arc::default();
+    let mut sleep: Sleep<'_> = clock.sleep_until(at(40));
+    assert!(!poll(&mut sleep, "a", &woken));
+    let also_held = clock.hold();
+    drop(held);
+    assert!(!poll(&mut sleep, "a", &woken));
+    assert_eq!(clock.now(), at(0));
+    drop(also_held);
+    assert_eq!(*woken.lock().unwrap(), ["a"]);
+    assert!(poll(&mut sleep, "a", &woken));
+    assert_eq!(clock.now(), at(40));
+}
+
+#[test]
+fn held_time_does_not_pass_in_order() {
+    let clock = VirtualClock::new(at(0)).in_order();
+    let held = clock.hold();
+    let woken = Arc::default();
+    let mut sleep: Sleep<'_> = clock.sleep_until(at(40));
+    for _ in 0..3 {
+        assert!(!poll(&mut sleep, "a", &woken));
+    }
+    drop(held);
+    assert!(poll(&mut sleep, "a", &woken));
+    assert_eq!(clock.now(), at(40));
+}
