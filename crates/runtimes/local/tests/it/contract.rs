@@ -8,6 +8,7 @@ use helix_agents_core::runtime::{Backend, Runtime};
 use helix_agents_runtime_local::{LocalRuntime, SystemClock};
 use helix_agents_store_sqlite::SqliteStore;
 use helix_agents_testkit::contract::{RuntimeSubject, Wanted};
+use tokio::task::unconstrained;
 
 /// Runs a case on a tokio runtime with two threads.
 fn on_tokio<F: Future>(future: F) -> F::Output {
@@ -15,7 +16,8 @@ fn on_tokio<F: Future>(future: F) -> F::Output {
         let mut host = tokio::runtime::Builder::new_multi_thread();
         host.worker_threads(2).enable_time().build().unwrap()
     });
-    HOST.block_on(future)
+    // Cases wait for the store inside of the future that is polled here; with a budget of polls they would wait for ever.
+    HOST.block_on(unconstrained(future))
 }
 
 /// Builds runtimes over the stores that `open` opens.
