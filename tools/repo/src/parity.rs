@@ -172,7 +172,7 @@ fn places(tests: &BTreeSet<Proof<'_>>, suites: &Suites) -> String {
 }
 
 /// The crate of a test, by its folder: `core`, `sqlite`, `temporal`, `ai-sdk`.
-fn place(path: &str) -> &str {
+pub(crate) fn place(path: &str) -> &str {
     let parts: Vec<&str> = path.split('/').collect();
     match parts.as_slice() {
         ["crates", "stores" | "runtimes", name, ..]

@@ -80,6 +80,23 @@ fn cases(list: &str) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{marks, parity, tree::Tree};
+
+    /// proves: STR-05
+    /// proves in part: STO-11
+    #[test]
+    fn every_store_of_ours_runs_every_suite() {
+        let sources = Tree::find().unwrap().sources(marks::may_hold).unwrap();
+        let suites = Suites::find(&sources, parity::place);
+        for suite in ["store", "clock", "stream", "lock", "runtime"] {
+            for store in ["memory", "sqlite", "postgres", "redis", "mixed"] {
+                // Only streams are elsewhere there: its locks are those of PostgreSQL.
+                if (suite, store) != ("lock", "mixed") {
+                    assert!(suites.run_by[suite].contains(store), "{suite} on {store}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_case_runs_wherever_its_suite_does() {

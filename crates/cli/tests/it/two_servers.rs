@@ -1,4 +1,6 @@
-//! Tests of two servers over one store: a request reaches a run wherever it is performed.
+//! Tests of two servers over one store: a request reaches a run wherever it is performed, and one at a time is.
+//!
+//! proves: LCK-01
 
 use serde_json::{Value, json};
 
@@ -16,6 +18,7 @@ const SCRIPT: &str = r#"{ "rules": [
   "default": [ { "text": "Echo: {{last_user}}" } ] }"#;
 
 on_each_store!(
+    two_starts_at_once_by_way_of_two_servers_run_once
     a_message_by_way_of_another_server_interrupts_the_run
     a_run_is_approved_and_continued_by_way_of_another_server
 );
@@ -74,6 +77,36 @@ async fn interrupted(store: &str) {
         "{}",
         said.len()
     );
+}
+
+/// Of two starts and of two resumes at the same moment one is performed, and the other one is told why not.
+async fn two_starts_at_once_by_way_of_two_servers_run_once(store: &str) {
+    let (_folder, one, other) = two_servers(store, "");
+    let start = |message| json!({ "sessionId": "s", "agentType": "a", "message": message });
+    let refused = async |path: &str, bodies: [Value; 2]| {
+        let [first, second] = bodies;
+        let (first, second) = tokio::join!(
+            one.ask(path, Some(first), None),
+            other.ask(path, Some(second), None)
+        );
+        let mut answers = [first, second];
+        answers.sort_by_key(|(status, _)| *status);
+        let [(performed, _), (refused, why)] = answers;
+        assert_eq!((performed, refused), (200, 409), "{why}");
+        why["code"].clone()
+    };
+    let why = refused("/start", [start("long 1"), start("long 2")]).await;
+    assert_eq!(why, "ALREADY_RUNNING");
+    posted(&one, "/interrupt", json!({ "sessionId": "s" })).await;
+    assert_eq!(other.end("s", None).await["status"], "interrupted");
+
+    let resume = json!({ "sessionId": "s", "mode": "retry" });
+    let why = refused("/resume", [resume.clone(), resume]).await;
+    assert_eq!(why, "ALREADY_RUNNING");
+    let (_, runs) = one.ask("/sessions/s/runs", None, None).await;
+    assert_eq!(runs["total"], 2, "{runs}");
+    posted(&other, "/abort", json!({ "sessionId": "s" })).await;
+    assert_eq!(one.end("s", None).await["status"], "failed");
 }
 
 /// A message to one server interrupts the run that another one performs, and is answered.

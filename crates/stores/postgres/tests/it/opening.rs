@@ -65,6 +65,7 @@ fn without_a_runtime_the_error_says_so() {
     assert!(matches!(error, Error::NoRuntime), "{error:?}");
 }
 
+/// proves: STO-12
 #[test]
 fn a_newer_schema_is_refused_with_both_versions() {
     with_server(async {
@@ -88,6 +89,7 @@ fn a_newer_schema_is_refused_with_both_versions() {
     });
 }
 
+/// proves: STO-12
 #[test]
 fn without_migration_a_missing_schema_is_refused_and_one_that_is_up_to_date_is_opened() {
     with_server(async {
@@ -104,6 +106,7 @@ fn without_migration_a_missing_schema_is_refused_and_one_that_is_up_to_date_is_o
     });
 }
 
+/// proves: STO-12
 #[test]
 fn many_processes_may_open_a_new_schema_at_once() {
     with_server(async {
