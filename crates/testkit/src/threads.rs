@@ -26,7 +26,7 @@ use crate::contract::Runner;
 use crate::{SequentialIds, VirtualClock, drive};
 
 /// The instant at which the default clock begins.
-const DAWN: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+pub(crate) const DAWN: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
 /// Drives a run from its current state to its end, or until it cannot continue.
 pub type Driver = Arc<

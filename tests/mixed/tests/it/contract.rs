@@ -1,7 +1,7 @@
 //! The contracts of the ports, each subject with two processes.
 
 use helix_agents_core::runtime::Backend;
-use helix_agents_testkit::contract::Subject;
+use helix_agents_testkit::contract::{Runner, RuntimeSubject, Subject};
 
 use crate::deployment::{Deployment, Process, with_servers};
 
@@ -27,6 +27,21 @@ async fn mixed() -> Subject {
         .reopened_by(async move || ports(&again.process().await).streaming_elsewhere())
 }
 
+async fn runtime() -> RuntimeSubject {
+    let deployment = Deployment::new();
+    let open = move |clock| {
+        let deployment = deployment.clone().clocked(clock);
+        async move { deployment.process().await.backend() }
+    };
+    RuntimeSubject::opened_by(Runner::new(|task| with_servers(task)), open).await
+}
+
 helix_agents_testkit::store_contract!(mixed, block_on = with_servers);
 helix_agents_testkit::clock_contract!(mixed, block_on = with_servers);
 helix_agents_testkit::stream_contract!(mixed, block_on = with_servers);
+
+mod runtimes {
+    use super::with_servers;
+
+    helix_agents_testkit::runtime_contract!(super::runtime, block_on = with_servers);
+}

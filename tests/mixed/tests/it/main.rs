@@ -2,7 +2,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::print_stderr,
     reason = "a test that cannot continue fails, and says what it tried"
 )]
 

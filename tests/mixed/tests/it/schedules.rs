@@ -5,6 +5,7 @@
 //! `HELIX_SEED` is the first seed and `HELIX_SCHEDULES` how many there are on each host.
 
 use helix_agents_testkit::crash::{Hosting, Schedules};
+use helix_agents_testkit::{scenarios, schedule_tests};
 
 use crate::crashes::backends;
 use crate::deployment::{has_servers, runtime};
@@ -13,6 +14,7 @@ use crate::deployment::{has_servers, runtime};
 const COUNT: usize = 40;
 /// They do more in one schedule.
 const RIVALS: usize = 10;
+const TREES: usize = 6;
 
 fn check(schedules: &Schedules, count: usize, unsteady: bool) {
     if has_servers() {
@@ -22,51 +24,28 @@ fn check(schedules: &Schedules, count: usize, unsteady: bool) {
     }
 }
 
-#[test]
-fn on_a_host_that_keeps_runs_in_memory() {
-    check(&Schedules::new(Hosting::Plain), COUNT, false);
+fn reads_everything(hosting: Hosting) -> bool {
+    matches!(hosting, Hosting::Amnesiac | Hosting::CrowdedUntold)
 }
 
-#[test]
-fn on_a_host_that_reads_everything_from_the_store() {
-    check(&Schedules::new(Hosting::Amnesiac), COUNT, true);
-}
-
-#[test]
-fn on_a_host_that_performs_effects_several_times() {
-    check(&Schedules::new(Hosting::Crowded), COUNT, false);
-}
-
-#[test]
-fn on_a_host_that_does_not_say_which_attempt_is_the_first() {
-    check(&Schedules::new(Hosting::CrowdedUntold), COUNT, true);
-}
+schedule_tests!(|hosting| check(&Schedules::new(hosting), COUNT, reads_everything(hosting)));
 
 /// Two processes that do anything at any time.
 mod rivals {
-    use super::{Hosting, RIVALS, Schedules, check};
+    use super::*;
 
-    #[test]
-    fn on_a_host_that_keeps_runs_in_memory() {
-        check(&Schedules::new(Hosting::Plain).rivals(), RIVALS, true);
-    }
+    schedule_tests!(|hosting| {
+        let schedules = Schedules::new(hosting).rivals();
+        check(&schedules, RIVALS, !reads_everything(hosting));
+    });
+}
 
-    #[test]
-    fn on_a_host_that_reads_everything_from_the_store() {
-        check(&Schedules::new(Hosting::Amnesiac).rivals(), RIVALS, false);
-    }
+/// Sessions with sub-agents.
+mod trees {
+    use super::*;
 
-    #[test]
-    fn on_a_host_that_performs_effects_several_times() {
-        check(&Schedules::new(Hosting::Crowded).rivals(), RIVALS, true);
-    }
-
-    #[test]
-    fn on_a_host_that_does_not_say_which_attempt_is_the_first() {
-        check(
-            &Schedules::new(Hosting::CrowdedUntold).rivals(),
-            RIVALS,
-            false,
-        );
-    }
+    schedule_tests!(|hosting| {
+        let schedules = Schedules::new(hosting).of(scenarios::of_children());
+        check(&schedules, TREES, reads_everything(hosting));
+    });
 }

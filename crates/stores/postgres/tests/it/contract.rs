@@ -1,14 +1,7 @@
 //! The contracts of the ports, over a schema that two stores share; and that of runtimes, each of which opens the
 //! schema for itself.
 
-use std::sync::Arc;
-
-use futures_util::future::BoxFuture;
-use helix_agents_core::id::IdSource;
-use helix_agents_core::runtime::Runtime;
-use helix_agents_core::time::{Clock, Timestamp};
-use helix_agents_testkit::contract::{LockSubject, RuntimeSubject, Subject, Wanted};
-use helix_agents_testkit::{SequentialIds, ThreadRuntime, VirtualClock};
+use helix_agents_testkit::contract::{LockSubject, Runner, RuntimeSubject, Subject};
 
 use crate::server::{config, open, schema, with_server};
 
@@ -30,29 +23,10 @@ async fn locks_in_schema() -> LockSubject {
     LockSubject::from(store).also(open(config(&name)).await)
 }
 
-/// Every runtime that a case asks for opens the schema anew.
 async fn runtime_on_schema() -> RuntimeSubject {
     let name = schema();
-    let dawn = Timestamp::from_millis(1_700_000_000_000);
-    let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new(dawn).auto_advance());
-    let ids: Arc<dyn IdSource> = Arc::new(SequentialIds::new());
-    let time = Arc::clone(&clock);
-    let make = move |wanted: Wanted| -> BoxFuture<'static, Arc<dyn Runtime>> {
-        let (name, clock, ids) = (name.clone(), Arc::clone(&time), Arc::clone(&ids));
-        Box::pin(async move {
-            let store = open(config(&name).clock(Arc::clone(&clock))).await;
-            let runtime = ThreadRuntime::new(wanted.over(store))
-                .with_clock(clock)
-                .with_ids(ids);
-            let runtime = if wanted.auto_continue {
-                runtime.auto_continue()
-            } else {
-                runtime
-            };
-            Arc::new(runtime.remembering()) as Arc<dyn Runtime>
-        })
-    };
-    RuntimeSubject::made_by(clock, make).await
+    let open = move |clock| open(config(&name).clock(clock));
+    RuntimeSubject::opened_by(Runner::default(), open).await
 }
 
 helix_agents_testkit::store_contract!(in_schema, block_on = with_server);

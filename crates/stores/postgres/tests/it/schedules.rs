@@ -1,10 +1,11 @@
-//! Every scenario under random schedules: the store fails, delays and loses acknowledgements, processes
-//! die or only seem to, effects are performed several times, and others answer, stop and write meanwhile.
-//! And two processes that execute, submit, resume, take over, stop and crash in random order.
+//! Every scenario under random schedules: the store fails, delays and loses acknowledgements, processes die or only
+//! seem to, effects are performed several times, and others answer, stop and write meanwhile. And two processes that
+//! execute, submit, resume, take over, stop and crash in random order.
 //!
 //! `HELIX_SEED` is the first seed and `HELIX_SCHEDULES` how many there are on each host.
 
-use helix_agents_testkit::crash::{Hosting, Schedules};
+use helix_agents_testkit::crash::Schedules;
+use helix_agents_testkit::{scenarios, schedule_tests};
 
 use crate::crashes::backends;
 use crate::server::url;
@@ -13,6 +14,7 @@ use crate::server::url;
 const COUNT: usize = 40;
 /// They do more in one schedule.
 const RIVALS: usize = 10;
+const TREES: usize = 6;
 
 fn check(schedules: &Schedules, count: usize) {
     if url().is_some() {
@@ -20,47 +22,18 @@ fn check(schedules: &Schedules, count: usize) {
     }
 }
 
-#[test]
-fn on_a_host_that_keeps_runs_in_memory() {
-    check(&Schedules::new(Hosting::Plain), COUNT);
-}
-
-#[test]
-fn on_a_host_that_reads_everything_from_the_store() {
-    check(&Schedules::new(Hosting::Amnesiac), COUNT);
-}
-
-#[test]
-fn on_a_host_that_performs_effects_several_times() {
-    check(&Schedules::new(Hosting::Crowded), COUNT);
-}
-
-#[test]
-fn on_a_host_that_does_not_say_which_attempt_is_the_first() {
-    check(&Schedules::new(Hosting::CrowdedUntold), COUNT);
-}
+schedule_tests!(|hosting| check(&Schedules::new(hosting), COUNT));
 
 /// Two processes that do anything at any time.
 mod rivals {
-    use super::{Hosting, RIVALS, Schedules, check};
+    use super::*;
 
-    #[test]
-    fn on_a_host_that_keeps_runs_in_memory() {
-        check(&Schedules::new(Hosting::Plain).rivals(), RIVALS);
-    }
+    schedule_tests!(|hosting| check(&Schedules::new(hosting).rivals(), RIVALS));
+}
 
-    #[test]
-    fn on_a_host_that_reads_everything_from_the_store() {
-        check(&Schedules::new(Hosting::Amnesiac).rivals(), RIVALS);
-    }
+/// Sessions with sub-agents.
+mod trees {
+    use super::*;
 
-    #[test]
-    fn on_a_host_that_performs_effects_several_times() {
-        check(&Schedules::new(Hosting::Crowded).rivals(), RIVALS);
-    }
-
-    #[test]
-    fn on_a_host_that_does_not_say_which_attempt_is_the_first() {
-        check(&Schedules::new(Hosting::CrowdedUntold).rivals(), RIVALS);
-    }
+    schedule_tests!(|hosting| check(&Schedules::new(hosting).of(scenarios::of_children()), TREES));
 }

@@ -1,11 +1,11 @@
 //! The contracts of the ports, on a server and on a cluster, each subject with two connections and keys of its own.
 //!
-//! proves in part: STO-11, STR-05, LCK-02
+//! proves in part: LCK-02
 
 use helix_agents_test_servers::{REDIS, REDIS_CLUSTER};
-use helix_agents_testkit::contract::{LockSubject, Subject};
+use helix_agents_testkit::contract::{LockSubject, Runner, RuntimeSubject, Subject};
 
-use crate::stores::{open, prefix, quick};
+use crate::stores::{on_server, open, prefix, quick};
 
 async fn on(variable: &str, shards: u16) -> Subject {
     let url = std::env::var(variable).unwrap();
@@ -37,6 +37,15 @@ async fn locks() -> LockSubject {
     LockSubject::from(store).also(open(&url, quick(&prefix)).await)
 }
 
+async fn runtime() -> RuntimeSubject {
+    let prefix = prefix();
+    let opening = move |clock| {
+        let (url, config) = (std::env::var(REDIS).unwrap(), quick(&prefix).clock(clock));
+        async move { open(&url, config).await }
+    };
+    RuntimeSubject::opened_by(Runner::new(|task| on_server(task)), opening).await
+}
+
 /// On one server.
 mod server {
     use crate::stores::on_server;
@@ -45,6 +54,7 @@ mod server {
     helix_agents_testkit::clock_contract!(super::server, block_on = on_server);
     helix_agents_testkit::stream_contract!(super::server, block_on = on_server);
     helix_agents_testkit::lock_contract!(super::locks, block_on = on_server);
+    helix_agents_testkit::runtime_contract!(super::runtime, block_on = on_server);
 }
 
 /// On a cluster of three nodes.

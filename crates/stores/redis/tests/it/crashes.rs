@@ -1,35 +1,18 @@
 //! Every scenario, killed at some of its points; at every point with `HELIX_EVERY_POINT`. `HELIX_SEED` decides which.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use async_trait::async_trait;
 use helix_agents_core::runtime::Backend;
-use helix_agents_core::time::{Clock, Timestamp};
 use helix_agents_test_servers::REDIS;
+use helix_agents_testkit::HastyClock;
 
 use crate::stores::{open, prefix, quick};
-
-/// A clock that has passed every earlier lease each time it is read, since the holder of a lease is dead when another
-/// process of a play asks for it.
-#[derive(Debug, Default)]
-pub(crate) struct Hasty(AtomicU64);
-
-#[async_trait]
-impl Clock for Hasty {
-    fn now(&self) -> Timestamp {
-        const HOUR: u64 = 3_600_000;
-        Timestamp::from_millis(self.0.fetch_add(HOUR, Ordering::Relaxed))
-    }
-
-    async fn sleep_until(&self, _: Timestamp) {}
-}
 
 /// A backend with keys of its own.
 pub(crate) async fn backend() -> Backend {
     let url = std::env::var(REDIS).unwrap();
     let config = quick(&prefix()).shards(4);
-    open(&url, config.clock(Arc::new(Hasty::default())))
+    open(&url, config.clock(Arc::new(HastyClock::default())))
         .await
         .into()
 }

@@ -5,12 +5,17 @@
 //! `HELIX_SEED` is the first seed and `HELIX_SCHEDULES` how many there are on each host.
 
 use helix_agents_test_servers::{REDIS, shared};
-use helix_agents_testkit::crash::{Hosting, Schedules};
+use helix_agents_testkit::crash::Schedules;
+use helix_agents_testkit::{scenarios, schedule_tests};
 
 use crate::crashes::backend;
 use crate::stores::runtime;
 
-const COUNT: usize = 50;
+/// On each host; with those of the rivals 200 in all.
+const COUNT: usize = 40;
+/// They do more in one schedule.
+const RIVALS: usize = 10;
+const TREES: usize = 6;
 
 fn check(schedules: &Schedules, count: usize) {
     if shared(REDIS).is_none() {
@@ -21,50 +26,18 @@ fn check(schedules: &Schedules, count: usize) {
     schedules.check("Redis", count, backend);
 }
 
-#[test]
-fn on_a_host_that_keeps_runs_in_memory() {
-    check(&Schedules::new(Hosting::Plain), COUNT);
-}
-
-#[test]
-fn on_a_host_that_reads_everything_from_the_store() {
-    check(&Schedules::new(Hosting::Amnesiac), COUNT);
-}
-
-#[test]
-fn on_a_host_that_performs_effects_several_times() {
-    check(&Schedules::new(Hosting::Crowded), COUNT);
-}
-
-#[test]
-fn on_a_host_that_does_not_say_which_attempt_is_the_first() {
-    check(&Schedules::new(Hosting::CrowdedUntold), COUNT);
-}
+schedule_tests!(|hosting| check(&Schedules::new(hosting), COUNT));
 
 /// Two processes that do anything at any time.
 mod rivals {
-    use super::{Hosting, Schedules, check};
+    use super::*;
 
-    /// They do more in one schedule.
-    const COUNT: usize = 25;
+    schedule_tests!(|hosting| check(&Schedules::new(hosting).rivals(), RIVALS));
+}
 
-    #[test]
-    fn on_a_host_that_keeps_runs_in_memory() {
-        check(&Schedules::new(Hosting::Plain).rivals(), COUNT);
-    }
+/// Sessions with sub-agents.
+mod trees {
+    use super::*;
 
-    #[test]
-    fn on_a_host_that_reads_everything_from_the_store() {
-        check(&Schedules::new(Hosting::Amnesiac).rivals(), COUNT);
-    }
-
-    #[test]
-    fn on_a_host_that_performs_effects_several_times() {
-        check(&Schedules::new(Hosting::Crowded).rivals(), COUNT);
-    }
-
-    #[test]
-    fn on_a_host_that_does_not_say_which_attempt_is_the_first() {
-        check(&Schedules::new(Hosting::CrowdedUntold).rivals(), COUNT);
-    }
+    schedule_tests!(|hosting| check(&Schedules::new(hosting).of(scenarios::of_children()), TREES));
 }

@@ -1,15 +1,8 @@
 //! The contracts of the ports, once in a file that two stores share, once in memory; and that of
 //! runtimes over a file, which every process opens for itself.
 
-use std::sync::Arc;
-
-use futures_util::future::BoxFuture;
-use helix_agents_core::id::IdSource;
-use helix_agents_core::runtime::Runtime;
-use helix_agents_core::time::{Clock, Timestamp};
 use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};
-use helix_agents_testkit::contract::{LockSubject, RuntimeSubject, Subject, Wanted};
-use helix_agents_testkit::{SequentialIds, ThreadRuntime, VirtualClock};
+use helix_agents_testkit::contract::{LockSubject, Runner, RuntimeSubject, Subject};
 
 use crate::folder::Folder;
 
@@ -51,31 +44,15 @@ async fn locks_in_memory() -> SqliteStore {
     SqliteStore::in_memory().await.unwrap()
 }
 
-/// Every runtime that a case asks for opens the file anew.
 async fn runtime_on_file() -> RuntimeSubject {
     let folder = Folder::new();
     let path = folder.file("helix.db");
-    let dawn = Timestamp::from_millis(1_700_000_000_000);
-    let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new(dawn).auto_advance());
-    let ids: Arc<dyn IdSource> = Arc::new(SequentialIds::new());
-    let time = Arc::clone(&clock);
-    let make = move |wanted: Wanted| -> BoxFuture<'static, Arc<dyn Runtime>> {
-        let (path, clock, ids) = (path.clone(), Arc::clone(&time), Arc::clone(&ids));
-        Box::pin(async move {
-            let config = SqliteConfig::new().clock(Arc::clone(&clock));
-            let store = SqliteStore::open_with(&path, config).await.unwrap();
-            let runtime = ThreadRuntime::new(wanted.over(store))
-                .with_clock(clock)
-                .with_ids(ids);
-            let runtime = if wanted.auto_continue {
-                runtime.auto_continue()
-            } else {
-                runtime
-            };
-            Arc::new(runtime.remembering()) as Arc<dyn Runtime>
-        })
+    let open = move |clock| {
+        let (path, config) = (path.clone(), SqliteConfig::new().clock(clock));
+        async move { SqliteStore::open_with(&path, config).await.unwrap() }
     };
-    RuntimeSubject::made_by(clock, make).await.keeping(folder)
+    let subject = RuntimeSubject::opened_by(Runner::default(), open).await;
+    subject.keeping(folder)
 }
 
 mod file {

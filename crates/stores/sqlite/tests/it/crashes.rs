@@ -1,29 +1,13 @@
 //! Every scenario, killed at every point, in a file.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use async_trait::async_trait;
 use helix_agents_core::runtime::Backend;
-use helix_agents_core::time::{Clock, Timestamp};
 use helix_agents_store_sqlite::{SqliteConfig, SqliteStore, Synchronous};
+use helix_agents_testkit::HastyClock;
 
 use crate::folder::Folder;
-
-/// A clock that has passed every earlier lease each time it is read, since the holder of a lease is dead
-/// when another process of a play asks for it.
-#[derive(Debug, Default)]
-pub(crate) struct Hasty(AtomicU64);
-
-#[async_trait]
-impl Clock for Hasty {
-    fn now(&self) -> Timestamp {
-        const HOUR: u64 = 3_600_000;
-        Timestamp::from_millis(self.0.fetch_add(HOUR, Ordering::Relaxed))
-    }
-
-    async fn sleep_until(&self, _: Timestamp) {}
-}
 
 /// Makes a backend in a new file for every play.
 fn files() -> impl Fn() -> std::pin::Pin<Box<dyn Future<Output = Backend>>> {
@@ -35,7 +19,7 @@ fn files() -> impl Fn() -> std::pin::Pin<Box<dyn Future<Output = Backend>>> {
         Box::pin(async move {
             // The process does not really die, so nothing has to reach the disk.
             let config = SqliteConfig::new().synchronous(Synchronous::Normal);
-            let config = config.clock(Arc::new(Hasty::default()));
+            let config = config.clock(Arc::new(HastyClock::default()));
             let store = SqliteStore::open_with(path, config).await.unwrap();
             store.into()
         })

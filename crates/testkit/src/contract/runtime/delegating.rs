@@ -86,10 +86,8 @@ impl RuntimeSubject {
 
     /// Waits until the stream of the session has this status.
     pub(super) async fn stream_comes_to(&self, status: StreamStatus) {
-        let root = session();
         for _ in 0..LOOKS {
-            let info = self.backend().streams.info(&root).await.unwrap();
-            if info.is_some_and(|info| info.status == status) {
+            if self.stream_status().await == Some(status) {
                 return;
             }
             self.look_again().await;

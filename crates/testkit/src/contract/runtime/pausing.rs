@@ -84,8 +84,7 @@ pub async fn a_paused_run_is_in_the_store_alone(on: &RuntimeSubject) {
         ["user: go"],
         "no call without its result"
     );
-    let info = on.backend().streams.info(&session()).await.unwrap();
-    assert_eq!(info.map(|info| info.status), Some(StreamStatus::Paused));
+    assert_eq!(on.stream_status().await, Some(StreamStatus::Paused));
 }
 
 /// A process that never saw the run accepts the answer, and another one resumes it.

@@ -9,11 +9,12 @@ use helix_agents_core::agent::{Agent, AnyAgent};
 use helix_agents_core::entries::{
     ExecuteRequest, ResumeMode, ResumeRequest, Submitted, ToolAnswer,
 };
+use helix_agents_core::id::IdSource;
 use helix_agents_core::message::Message;
 use helix_agents_core::runtime::{Backend, RunOptions, Runtime, RuntimeError, StartedRun};
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SubmissionOutcome};
 use helix_agents_core::store::{Change, Commit, Lookup, Page, PendingQuery, Snapshot};
-use helix_agents_core::stream::{ChunkPayload, Sequence, StoredChunk};
+use helix_agents_core::stream::{ChunkPayload, Sequence, StoredChunk, StreamStatus};
 use helix_agents_core::time::Clock;
 use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, SessionId};
@@ -24,7 +25,8 @@ use super::super::everything::{Everything, everything};
 use super::super::runner::in_time;
 use super::super::{Runner, Subject, subject::Guard};
 use super::lines::{named, transcript_lines};
-use crate::{NarrowStreams, ThreadRuntime};
+use crate::threads::DAWN;
+use crate::{NarrowStreams, SequentialIds, ThreadRuntime, VirtualClock};
 
 /// The requirements of a case for the runtime that is made for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -82,6 +84,39 @@ impl RuntimeSubject {
             agents: Arc::default(),
             kept: Vec::new(),
         }
+    }
+
+    /// Runtimes of the test kit over one fresh store, which each of them opens anew, as a process does. The clock that
+    /// `open` gets is theirs, too, and the runner performs their runs.
+    pub async fn opened_by<B, F>(
+        runner: Runner,
+        open: impl Fn(Arc<dyn Clock>) -> F + Clone + Send + Sync + 'static,
+    ) -> Self
+    where
+        B: Into<Backend>,
+        F: Future<Output = B> + Send,
+    {
+        let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new(DAWN).auto_advance());
+        let ids: Arc<dyn IdSource> = Arc::new(SequentialIds::new());
+        let time = Arc::clone(&clock);
+        let make = move |wanted: Wanted| -> BoxFuture<'static, Arc<dyn Runtime>> {
+            let (open, runner) = (open.clone(), runner.clone());
+            let (clock, ids) = (Arc::clone(&time), Arc::clone(&ids));
+            Box::pin(async move {
+                let store = open(Arc::clone(&clock)).await;
+                let runtime = ThreadRuntime::new(wanted.over(store))
+                    .run_by(runner)
+                    .with_clock(clock)
+                    .with_ids(ids)
+                    .remembering();
+                let runtime = match wanted.auto_continue {
+                    true => runtime.auto_continue(),
+                    false => runtime,
+                };
+                Arc::new(runtime) as Arc<dyn Runtime>
+            })
+        };
+        Self::made_by(clock, make).await
     }
 
     /// Declares that the clock is real, so that waits may take longer than requested.
@@ -323,9 +358,23 @@ impl RuntimeSubject {
     }
 
     pub(super) async fn chunks(&self) -> Vec<StoredChunk> {
+        self.catch_up().await;
         let streams = &self.backend().streams;
         let read = streams.read(&session(), Sequence::START, usize::MAX).await;
         read.unwrap()
+    }
+
+    /// The status of the stream of the case; `None` if nothing was written to it.
+    pub(super) async fn stream_status(&self) -> Option<StreamStatus> {
+        self.catch_up().await;
+        let info = self.backend().streams.info(&session()).await;
+        info.unwrap().map(|info| info.status)
+    }
+
+    /// Where streams are elsewhere, the commits that the case has seen may not be there yet.
+    async fn catch_up(&self) {
+        let caught_up = self.backend().streams.catch_up(&session()).await;
+        caught_up.unwrap();
     }
 
     pub(super) async fn payloads(&self) -> Vec<ChunkPayload> {

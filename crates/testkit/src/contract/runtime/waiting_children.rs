@@ -352,8 +352,7 @@ pub async fn the_stream_is_paused_while_children_wait(on: &RuntimeSubject) {
             .await;
     }
     on.comes_to(&root, RunStatus::Completed).await;
-    let info = on.backend().streams.info(&root).await.unwrap().unwrap();
-    assert_eq!(info.status, StreamStatus::Ended);
+    assert_eq!(on.stream_status().await, Some(StreamStatus::Ended));
 }
 
 /// The session of a sub-agent takes no messages of users: it works for its caller alone.

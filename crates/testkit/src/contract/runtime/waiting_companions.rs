@@ -111,9 +111,7 @@ pub async fn a_non_blocking_companion_that_waits_is_answered_at_the_root(on: &Ru
     let notice = "hidden: The agent named anna has completed. Its output: Asked.";
     assert_eq!(lines.last().map(String::as_str), Some(notice));
     assert_eq!(on.runs().await.len(), 1, "the caller is not started again");
-    let root = session();
-    let info = on.backend().streams.info(&root).await.unwrap().unwrap();
-    assert_eq!(info.status, StreamStatus::Ended);
+    assert_eq!(on.stream_status().await, Some(StreamStatus::Ended));
 }
 
 /// What a companion does is ended; it keeps its memory and can be asked again.
