@@ -147,9 +147,13 @@ impl RowWriter<'_> {
             }
             Row::Run(run) => {
                 self.document(work, &keys::run(&run.id), &*run)?;
-                let key = work.keys.runs.as_str();
-                self.transaction
-                    .command(words!["ZADD", key, "NX", moment, run.id.as_str()]);
+                let latest = self.header(session).and_then(|header| header.run.as_ref());
+                let is_listed = !work.is_empty && latest.is_some_and(|latest| latest.id == run.id);
+                if !is_listed {
+                    let key = work.keys.runs.as_str();
+                    self.transaction
+                        .command(words!["ZADD", key, "NX", moment, run.id.as_str()]);
+                }
             }
             Row::Checkpoint(checkpoint) => {
                 self.document(work, &format!("c:{}", checkpoint.id), &checkpoint)?;
@@ -158,7 +162,7 @@ impl RowWriter<'_> {
                 work.checkpoints.insert(checkpoint.id, moment.to_owned());
             }
             Row::DropCheckpoints { after } => self.drop_checkpoints(work, after).await?,
-            Row::OpenStep(step) => self.open_step(work, step.as_deref())?,
+            Row::OpenStep(step) => self.open_step(session, work, step.as_deref())?,
             Row::OpenCall(call, open) => {
                 let text = encode(&StoredOpenCall(*open))?;
                 self.transaction
@@ -243,9 +247,24 @@ impl RowWriter<'_> {
         Ok(())
     }
 
-    fn open_step(&mut self, work: &mut Work, step: Option<&OpenStep>) -> Result<()> {
-        self.transaction
-            .command(words!["UNLINK", work.keys.open.as_str()]);
+    /// The header before this commit.
+    fn header(&self, session: &SessionId) -> Option<&Header> {
+        let place = self.places.get(session);
+        place.and_then(Place::header).map(Arc::as_ref)
+    }
+
+    fn open_step(
+        &mut self,
+        session: &SessionId,
+        work: &mut Work,
+        step: Option<&OpenStep>,
+    ) -> Result<()> {
+        let header = self.header(session);
+        let was_open = header.is_none_or(|header| header.mark.open.is_some());
+        if was_open || work.is_empty || !work.extra.open_calls.is_empty() {
+            self.transaction
+                .command(words!["UNLINK", work.keys.open.as_str()]);
+        }
         work.extra.open_calls.clear();
         if let Some(step) = step {
             self.transaction.set(&work.keys.open, "s", encode(step)?);

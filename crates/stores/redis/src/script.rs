@@ -292,7 +292,50 @@ pub(crate) struct Transaction {
     pub(crate) makes_room: bool,
     info: String,
     comparisons: Arguments,
-    commands: Arguments,
+    commands: Vec<Command>,
+}
+
+/// A command of a write.
+#[derive(Debug)]
+enum Command {
+    /// A command of the server.
+    Plain(Vec<Vec<u8>>),
+    /// One of those that need the last sequence of the stream: its number of words, and its arguments.
+    Special(&'static str, Vec<Vec<u8>>),
+}
+
+impl Command {
+    /// Whether a command that adds to a key can add what another one adds to it after this one.
+    fn takes_more(&self, more: &[Vec<u8>]) -> bool {
+        let Self::Plain(words) = self else {
+            return false;
+        };
+        let ([name, key, first, ..], [same, also, next, ..]) = (words.as_slice(), more) else {
+            return false;
+        };
+        let is_score = |word: &[u8]| word.iter().all(u8::is_ascii_digit);
+        let adds = match name.as_slice() {
+            b"RPUSH" | b"HSET" => true,
+            // With an option in place of a score it means something else.
+            b"ZADD" => is_score(first) && is_score(next),
+            _ => false,
+        };
+        adds && (name, key) == (same, also) && words.len() + more.len() <= MANY
+    }
+
+    /// Whether it may do something about this key, or about several.
+    fn concerns(&self, key: &[u8]) -> bool {
+        match self {
+            Self::Plain(words) => match words.first().map(Vec::as_slice) {
+                Some(b"HSET" | b"RPUSH" | b"ZADD" | b"SADD" | b"HSETNX") => {
+                    words.get(1).is_some_and(|own| own == key)
+                }
+                Some(b"PUBLISH") => false,
+                _ => true,
+            },
+            Self::Special(..) => true,
+        }
+    }
 }
 
 impl Transaction {
@@ -302,7 +345,7 @@ impl Transaction {
             makes_room: false,
             info: String::new(),
             comparisons: Arguments::default(),
-            commands: Arguments::default(),
+            commands: Vec::new(),
         }
     }
 
@@ -318,8 +361,19 @@ impl Transaction {
         }
     }
 
-    pub(crate) fn command(&mut self, words: Vec<Vec<u8>>) {
-        self.commands.command(words);
+    /// Adds a command. What it adds to a key is added with an earlier command to the same, if nothing stands between.
+    pub(crate) fn command(&mut self, mut words: Vec<Vec<u8>>) {
+        if let [_, key, ..] = words.as_slice() {
+            let mut earlier = self.commands.iter_mut().rev();
+            let last = earlier.find(|command| command.concerns(key));
+            if let Some(last) = last.filter(|last| last.takes_more(&words))
+                && let Command::Plain(before) = last
+            {
+                before.extend(words.drain(2..));
+                return;
+            }
+        }
+        self.commands.push(Command::Plain(words));
     }
 
     /// Performs a command for any number of members.
@@ -343,27 +397,20 @@ impl Transaction {
 
     /// Appends a batch of chunks to the stream.
     pub(crate) fn append(&mut self, entries: &str, count: usize, kind: &str, batch: String) {
-        self.commands.push("0");
-        self.commands.push(entries);
-        self.commands.push(count.to_string());
-        self.commands.push(kind);
-        self.commands.push(batch);
+        let arguments = words![entries, count.to_string(), kind, batch];
+        self.commands.push(Command::Special("0", arguments));
     }
 
     /// Notes that a turn has ended with the last sequence of the stream.
     pub(crate) fn note_end(&mut self, key: &str, at: u64, root: &str) {
-        self.commands.push("-1");
-        self.commands.push(key);
-        self.commands.push(at.to_string());
-        self.commands.push(root);
+        let arguments = words![key, at.to_string(), root];
+        self.commands.push(Command::Special("-1", arguments));
     }
 
     /// Notes the end of the stream in a field of a hash, with a name before it.
     pub(crate) fn note_place(&mut self, key: &str, field: &str, name: &str) {
-        self.commands.push("-2");
-        self.commands.push(key);
-        self.commands.push(field);
-        self.commands.push(name);
+        let arguments = words![key, field, name];
+        self.commands.push(Command::Special("-2", arguments));
     }
 
     pub(crate) fn arguments(self) -> Arguments {
@@ -371,7 +418,18 @@ impl Transaction {
         all.push(self.info);
         all.push((self.comparisons.0.len() / 3).to_string());
         all.0.extend(self.comparisons.0);
-        all.0.extend(self.commands.0);
+        for command in self.commands {
+            match command {
+                Command::Plain(words) => all.command(words),
+                Command::Special(number, arguments) => {
+                    all.push(number);
+                    all.0.extend(arguments);
+                }
+            }
+        }
         all
     }
 }
+
+#[cfg(test)]
+mod tests;
