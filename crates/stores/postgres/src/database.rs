@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{
-    Manager, ManagerConfig, Object, Pool, PoolConfig, RecyclingMethod, Runtime, Timeouts,
+    Manager, ManagerConfig, Object, Pool, PoolConfig, QueueMode, RecyclingMethod, Runtime, Timeouts,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
@@ -44,6 +44,8 @@ impl Database {
             ManagerConfig { recycling_method },
         );
         let mut settings = PoolConfig::new(config.connections);
+        // The connection that was used last has everything in its caches.
+        settings.queue_mode = QueueMode::Lifo;
         let patience = Some(config.connect_timeout);
         settings.timeouts = Timeouts {
             wait: patience,
