@@ -24,7 +24,7 @@ impl Kind for Postgres {
         one_store: "PostgreSQL, 8 connections of a store, times one",
         eight_stores: "PostgreSQL, 8 stores, times one",
         deltas: "deltas read through PostgreSQL, times by hand",
-        bytes: "bytes a step on PostgreSQL, 1,000 beside 100",
+        bytes: "bytes a late step keeps on PostgreSQL, times an early one",
     };
     type Server = PostgresServer;
     type Store = PostgresStore;

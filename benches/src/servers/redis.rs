@@ -21,7 +21,7 @@ impl Kind for Redis {
         one_store: "Redis, 8 sessions of a store, times one",
         eight_stores: "Redis, 8 connections, times one",
         deltas: "deltas read through Redis, times by hand",
-        bytes: "bytes a step on Redis, 1,000 beside 100",
+        bytes: "bytes a late step keeps on Redis, times an early one",
     };
     type Server = RedisServer;
     type Store = RedisStore;
