@@ -94,11 +94,14 @@ const LATE = {
   late_answer_after_timeout: "Your answer came after the deadline. It was not used, and the agent is told about it.",
 };
 
+/** What came of an answer: whether it was used, and whether a run goes on. */
+export type Outcome = { used: boolean; goesOn: boolean };
+
 /**
  * Sends an answer, durable once this returns. The digest and the run of the call go with it, so that it can only
- * answer what was shown. Returns whether a run goes on.
+ * answer what was shown.
  */
-export async function submit(call: PendingCall, answer: Answer): Promise<boolean> {
+export async function submit(call: PendingCall, answer: Answer): Promise<Outcome> {
   const { toolCallId, approvalId, digest, runId, rootSessionId } = call;
   const kind = call.kind === "approval" ? "approval-response" : "client-tool-result";
   try {
@@ -113,15 +116,15 @@ export async function submit(call: PendingCall, answer: Answer): Promise<boolean
     });
     if (status !== "accepted") {
       decide(call, { kind: "gone", at: Date.now(), late: LATE[status] });
-      return true;
+      return { used: false, goesOn: true };
     }
     decide(call, ofAnswer(answer));
     if (continuation === "caller_resumes") await resume(rootSessionId);
-    return continuation !== "none";
+    return { used: true, goesOn: continuation !== "none" };
   } catch (error) {
     if (!(error instanceof ApiError && error.code === "NOT_FOUND")) throw error;
     decide(call, { kind: "gone", at: Date.now(), late: LATE.already_completed });
-    return true;
+    return { used: false, goesOn: true };
   } finally {
     void queries.invalidateQueries({ queryKey: ["pending"] });
     void queries.invalidateQueries({ queryKey: ["status", rootSessionId] });

@@ -22,7 +22,7 @@ export function useAnswering(call: PendingCall, onAnswered: (goesOn: boolean) =>
     setSending(true);
     setError(null);
     try {
-      onAnswered(await submit(call, given));
+      onAnswered((await submit(call, given)).goesOn);
     } catch (failure) {
       setError(sentence(failure));
     } finally {

@@ -22,6 +22,7 @@ import { Button } from "../ui/Button";
 import { Modal } from "../ui/Modal";
 import { StateIcon } from "../ui/State";
 import { Visible } from "../ui/Visible";
+import { type Denials, denialsOf } from "./denials";
 
 /** How long a call is in sight before a key approves it. */
 const SEEN_MS = 400;
@@ -153,10 +154,11 @@ export function Inbox() {
       <DenyMany
         open={denying}
         calls={markedCalls}
-        onClose={(failure) => {
+        onCancel={() => setDenying(false)}
+        onDone={({ settled, note }) => {
           setDenying(false);
-          setMarked(new Set());
-          setError(failure);
+          setMarked((all) => new Set([...all].filter((key) => !settled.has(key))));
+          setError(note);
         }}
       />
     </>
@@ -226,7 +228,7 @@ function Row({ call, selected, marked, asking, onSelect, onMark, onAsking, onAns
 }
 
 /** Denies several calls for one reason. There is no such thing for approvals: each is looked at. */
-function DenyMany({ open, calls, onClose }: { open: boolean; calls: PendingCall[]; onClose(error: string | null): void }) {
+function DenyMany({ open, calls, onCancel, onDone }: { open: boolean; calls: PendingCall[]; onCancel(): void; onDone(denials: Denials): void }) {
   const [reason, setReason] = useState("");
   const [busy, setBusy] = useState(false);
   const deny = async (event: FormEvent) => {
@@ -234,13 +236,16 @@ function DenyMany({ open, calls, onClose }: { open: boolean; calls: PendingCall[
     setBusy(true);
     const text = reason.trim();
     const answers = await Promise.allSettled(calls.map((call) => submit(call, { approved: false, ...(text ? { reason: text } : {}) })));
-    const failed = answers.filter((one) => one.status === "rejected");
     setBusy(false);
     setReason("");
-    onClose(failed.length ? `${failed.length} of ${answers.length} could not be denied: ${sentence(failed[0]?.reason)}` : null);
+    onDone(denialsOf(calls, answers));
+  };
+  const cancel = () => {
+    setReason("");
+    onCancel();
   };
   return (
-    <Modal open={open} onOpenChange={(is) => !is && onClose(null)} title={`Deny ${calls.length}?`} data-testid="deny-many-dialog">
+    <Modal open={open} onOpenChange={(is) => !is && cancel()} title={`Deny ${calls.length}?`} data-testid="deny-many-dialog">
       <form onSubmit={(event) => void deny(event)} className="space-y-3 px-5 pt-1 pb-5">
         <ul className="max-h-40 overflow-y-auto text-sm text-quiet">
           {calls.map((call) => (
@@ -260,7 +265,7 @@ function DenyMany({ open, calls, onClose }: { open: boolean; calls: PendingCall[
           <Button type="submit" look="danger" disabled={busy} data-testid="deny-many-confirm">
             Deny {calls.length}
           </Button>
-          <Button look="quiet" onClick={() => onClose(null)}>
+          <Button look="quiet" onClick={cancel}>
             Cancel
           </Button>
         </div>
