@@ -13,6 +13,7 @@ import { RunEnded } from "./RunEnded";
 import { UserMessage } from "./UserMessage";
 import { SurroundingsProvider, type Surroundings } from "./context";
 import { type Ended, endOf, turnEnds, turnsOf } from "./ended";
+import { draftKey } from "./first";
 import { lacksDecisions } from "./parts";
 import { useEnd } from "./scroll";
 
@@ -119,7 +120,7 @@ export function Conversation({ id, agentType, snapshot, first }: Props) {
         )}
       </div>
       <div className="mx-auto w-full max-w-[760px] px-4 pb-4 wide:px-5">
-        <Composer draftKey={`helix.draft.${id}`} busy={busy} stopping={stopping} hint={hint} error={chat.sendError} unsent={chat.unsent} onSend={chat.send} onStop={chat.stop} />
+        <Composer draftKey={draftKey(id)} busy={busy} stopping={stopping} hint={hint} error={chat.sendError} unsent={chat.unsent} onSend={chat.send} onStop={chat.stop} />
       </div>
     </SurroundingsProvider>
   );
