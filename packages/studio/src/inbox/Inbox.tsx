@@ -44,11 +44,24 @@ export function Inbox() {
     document.title = "Inbox · Helix";
   }, []);
 
-  // What was answered elsewhere is gone from the list; the selection moves to what took its place.
+  // The row that keys have moved to has the focus, so that it is heard; in sight once it has opened.
+  const moved = useRef(false);
+  const reveal = (key: string | null) => {
+    const row = list.current?.querySelector<HTMLElement>(`[data-key="${CSS.escape(key ?? "")}"]`);
+    row?.querySelector<HTMLElement>("[data-row]")?.focus({ preventScroll: true });
+    row?.scrollIntoView({ block: "nearest" });
+  };
+  useEffect(() => {
+    if (moved.current) reveal(selected);
+    moved.current = false;
+  }, [selected]);
+
+  // What was answered elsewhere is gone from the list; the selection moves to what took its place, with a focus that it had.
   const before = useRef(keys);
   useEffect(() => {
     if (selected !== null && !keys.includes(selected)) {
       const at = before.current.indexOf(selected);
+      moved.current = document.activeElement === document.body;
       setSelected(keys[Math.min(Math.max(at, 0), keys.length - 1)] ?? null);
     }
     before.current = keys;
@@ -73,13 +86,17 @@ export function Inbox() {
   const act = useRef<(event: KeyboardEvent) => void>(() => {});
   act.current = (event) => {
     if (isTyping(event)) return;
-    const onControl = (event.target as HTMLElement | null)?.closest?.("button, a, input");
+    const control = (event.target as HTMLElement | null)?.closest?.<HTMLElement>("button, a");
+    // Enter on the button of another row opens that row, as a click does.
+    const isOwn = control?.dataset.row !== undefined && control.dataset.row === selected;
     if (event.key === "j" || event.key === "ArrowDown" || event.key === "k" || event.key === "ArrowUp") {
       const next = beside(keys, selected, event.key === "j" || event.key === "ArrowDown" ? 1 : -1);
-      setSelected(next);
       setAsking(null);
-      const row = list.current?.querySelector<HTMLElement>(`[data-key="${CSS.escape(next ?? "")}"]`);
-      row?.scrollIntoView({ block: "nearest" });
+      if (next === selected) reveal(next);
+      else {
+        moved.current = true;
+        setSelected(next);
+      }
     } else if (!call) return;
     else if (event.key === "a" && !event.repeat && Date.now() - since.current > SEEN_MS && call.kind === "approval" && !isExpired(call, Date.now())) {
       submit(call, { approved: true }).then(
@@ -88,8 +105,10 @@ export function Inbox() {
       );
     } else if (event.key === "d" && call.kind === "approval" && !isExpired(call, Date.now())) setAsking(selected);
     else if (event.key === "x" && call.kind === "approval") toggle(globalKey(call));
-    else if (event.key === "Enter" && !onControl) void navigate({ to: "/s/$session", params: { session: call.rootSessionId } });
-    else return;
+    else if (event.key === "Enter" && (!control || isOwn)) {
+      // A key that is held since it approved the row before opens nothing.
+      if (!event.repeat) void navigate({ to: "/s/$session", params: { session: call.rootSessionId } });
+    } else return;
     setError(null);
     event.preventDefault();
   };
@@ -192,7 +211,7 @@ function Row({ call, selected, marked, asking, onSelect, onMark, onAsking, onAns
         )}
         <div className="min-w-0 grow">
           <div className="flex min-w-0 flex-wrap items-center gap-x-3 gap-y-1">
-            <button type="button" aria-expanded={selected} className="flex min-w-0 grow basis-48 items-center gap-2 rounded text-left" onClick={onSelect}>
+            <button type="button" aria-expanded={selected} data-row={globalKey(call)} className="flex min-w-0 grow basis-48 items-center gap-2 rounded text-left" onClick={onSelect}>
               <StateIcon state="waiting" size={14} />
               <span className="max-w-[60%] shrink-0 truncate font-medium">
                 <Visible text={tool?.title ?? call.toolName} />
