@@ -5,7 +5,7 @@ import { HelixHttpError, createHelixChatTransport } from "@helix-agents/ai-sdk/c
 import { useHelixChat } from "@helix-agents/ai-sdk/react";
 import { useQuery } from "@tanstack/react-query";
 import type { UIMessage } from "ai";
-import { useCallback, useEffect, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import { ApiError, sentence } from "./api/client";
 import { isReachable, onceBack, watchedFetch } from "./api/connection";
@@ -338,6 +338,10 @@ export function useConversation(id: string, agentType: string | undefined, snaps
   }
 
   const messages = useSteady(chat.messages, replaying);
+  // Both are the same from one tick of a stream to the next, or every card would be drawn anew.
+  const calls = now?.pending ?? snapshot?.pending;
+  const pending = useMemo(() => new Map((calls ?? []).map((call) => [callKey(call), call])), [calls]);
+  const followOn = useCallback(() => void sync(), [sync]);
   return {
     id,
     agentType: now?.agentType ?? agentType,
@@ -347,7 +351,7 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     waiting: chat.status === "submitted" && !replaying,
     paused: (!busy || recalling) && hasOpen && (now?.runStatus?.startsWith("suspended") ?? true),
     stopping,
-    pending: new Map((now?.pending ?? snapshot?.pending ?? []).map((call) => [callKey(call), call])),
+    pending,
     status: now,
     end,
     notes,
@@ -355,6 +359,6 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     unsent,
     send: (text) => void send(text),
     stop: () => void stop(),
-    follow: () => void sync(),
+    follow: followOn,
   };
 }

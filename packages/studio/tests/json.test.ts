@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { countOf, firstParts, inside, isFoldable, opensAt, size, textOf } from "../src/lib/json";
+import { countOf, equal, firstParts, inside, isFoldable, opensAt, size, textOf } from "../src/lib/json";
 import { summary, titleOf } from "../src/lib/summary";
 
 describe("the JSON viewer", () => {
@@ -28,6 +28,17 @@ describe("the JSON viewer", () => {
     expect(firstParts([7, 8, 9], 2)).toEqual([["0", 7], ["1", 8]]);
     expect(firstParts({ a: 1, b: 2 }, 5)).toEqual([["a", 1], ["b", 2]]);
     expect([countOf([7, 8, 9]), countOf({ a: 1 })]).toEqual([3, 1]);
+  });
+
+  it("knows a copy from another value", () => {
+    const value = { a: [1, { b: "x" }], c: null, d: undefined };
+    expect(equal(value, structuredClone(value))).toBe(true);
+    expect(equal({ ...value, c: 1 }, value)).toBe(false);
+    expect(equal({ a: undefined }, { b: undefined })).toBe(false);
+    expect(equal([1, 2], [1])).toBe(false);
+    expect(equal([], {})).toBe(false);
+    expect(equal(null, {})).toBe(false);
+    expect(equal(Number.NaN, Number.NaN)).toBe(true);
   });
 
   it("copies a text as it is, and anything else as JSON", () => {

@@ -41,13 +41,14 @@ export function decisionFrom(answer: Pick<Answered, "approvalId" | "approved" | 
   return { kind, reason: answer.reason, by: answer.decidedBy, at: answer.at };
 }
 
-export function useDecision(call: Call): Decision | undefined {
-  const subscribe = (listener: () => void) => {
-    listeners.add(listener);
-    return () => {
-      listeners.delete(listener);
-    };
+function subscribe(listener: () => void) {
+  listeners.add(listener);
+  return () => {
+    listeners.delete(listener);
   };
+}
+
+export function useDecision(call: Call): Decision | undefined {
   useSyncExternalStore(subscribe, () => version);
   return decisions.get(globalKey(call)) ?? decisions.get(globalKey({ ...call, approvalId: undefined }));
 }

@@ -34,7 +34,8 @@ export function Conversation({ id, agentType, snapshot, first }: Props) {
     staleTime: Number.POSITIVE_INFINITY,
     retry: false,
   });
-  const ends = useMemo(() => turnEnds(messages, turnsOf(runs ?? [])), [messages, runs]);
+  const turns = useMemo(() => turnsOf(runs ?? []), [runs]);
+  const ends = useMemo(() => turnEnds(messages, turns), [messages, turns]);
   const { box, atEnd, toEnd } = useEnd();
   const last = messages.at(-1);
 

@@ -39,6 +39,15 @@ export function inside(value: object): string {
   return `${count} ${count === 1 ? "key" : "keys"}`;
 }
 
+/** Whether two values are the same in all their parts: of a message that grows each tick has a copy. */
+export function equal(one: unknown, other: unknown): boolean {
+  if (Object.is(one, other)) return true;
+  if (typeof one !== "object" || typeof other !== "object" || !one || !other || Array.isArray(one) !== Array.isArray(other)) return false;
+  const names = Object.keys(one);
+  if (names.length !== Object.keys(other).length) return false;
+  return names.every((name) => Object.hasOwn(other, name) && equal((one as Record<string, unknown>)[name], (other as Record<string, unknown>)[name]));
+}
+
 /** Whether a value at this depth is open at first: all of a small value, else only its outside. */
 export const opensAt = (depth: number, isSmall: boolean): boolean => isSmall || depth < 1;
 
