@@ -34,6 +34,8 @@ export type Conversation = {
   id: string;
   agentType: string | undefined;
   messages: UIMessage[];
+  /** Whether there are older messages than these. */
+  cut: boolean;
   /** Whether a run goes on and is shown. */
   busy: boolean;
   /** Whether the last bubble is told again, after its end. */
@@ -87,6 +89,7 @@ export function useConversation(id: string, agentType: string | undefined, snaps
   });
   const [end, setEnd] = useState<LiveEnd>({});
   const [notes, setNotes] = useState<string[]>([]);
+  const [cut, setCut] = useState(snapshot?.hasMore ?? false);
   const [stopping, setStopping] = useState(false);
   const [sendError, setSendError] = useState<string | null>(() => (!snapshot && first === null && readStored(draftKey(id)) ? NOT_SENT : null));
   const [unsent, setUnsent] = useState<Conversation["unsent"]>(null);
@@ -220,6 +223,7 @@ export function useConversation(id: string, agentType: string | undefined, snaps
       found();
       chat.clearError();
       chat.setMessages(fresh.messages);
+      setCut(fresh.hasMore ?? false);
       await follow(fresh);
     } catch (error) {
       // The connection bar tells when the server is gone; another answer is told in the next look at the status.
@@ -346,6 +350,7 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     id,
     agentType: now?.agentType ?? agentType,
     messages,
+    cut,
     busy: busy && !recalling,
     recalling,
     waiting: chat.status === "submitted" && !replaying,

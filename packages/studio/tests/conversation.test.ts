@@ -2,7 +2,7 @@ import type { UIMessage } from "ai";
 import { describe, expect, it } from "vitest";
 
 import type { Run } from "../src/api/types";
-import { endOf, turnEnds, turnsOf } from "../src/conversation/ended";
+import { cutTurns, endOf, turnEnds, turnsOf } from "../src/conversation/ended";
 import { decisions, stateOf } from "../src/conversation/parts";
 import { steady } from "../src/conversation/steady";
 
@@ -37,6 +37,31 @@ describe("how a run ended", () => {
     // A hidden message counts in the run, and is not among those shown.
     const hidden = turnEnds([user("u1"), agent("a1"), user("u2"), agent("a2")], turnsOf([run(1, { messages: 2 }), run(2)]));
     expect([...hidden.keys()]).toEqual(["a1", "a2"]);
+  });
+});
+
+describe("a long conversation without its oldest messages", () => {
+  const turns = turnsOf([run(1), run(2, { status: "failed" }), run(3), run(4)]);
+  const endsOf = (messages: UIMessage[]) => [...turnEnds(messages, turns.slice(cutTurns(messages, turns)))].map(([id, runs]) => [id, runs[0]?.turn]);
+
+  it("has the ends of its turns counted from the last", () => {
+    expect(endsOf([user("u3"), agent("a3"), user("u4"), agent("a4")])).toEqual([
+      ["a3", 3],
+      ["a4", 4],
+    ]);
+    // The second turn has no answer, and the first message of the page is the answer to a question before it.
+    expect(endsOf([agent("a1"), user("u2"), user("u3"), agent("a3"), user("u4")])).toEqual([
+      ["a1", 1],
+      ["u2", 2],
+      ["a3", 3],
+      ["u4", 4],
+    ]);
+  });
+
+  it("may have all turns, or be without any", () => {
+    expect(cutTurns([user("u"), agent("a")], turns.slice(0, 1))).toBe(0);
+    expect(cutTurns([user("u"), agent("a")], [])).toBe(0);
+    expect(cutTurns([], turns)).toBe(4);
   });
 });
 

@@ -3,9 +3,12 @@ import { QueryClient, infiniteQueryOptions, queryOptions, useQuery } from "@tans
 import { titleOf } from "../lib/summary";
 import { ApiError, get } from "./client";
 import { onceBack } from "./connection";
+import { type Page, allOf } from "./pages";
 import type { Agent, Agents, PendingCall, Run, Session, Snapshot, Status, Tool, UsageEntry } from "./types";
 
 const PAGE = 50;
+/** The longest page of the lists that are read as a whole. */
+const LONGEST = 1000;
 const LISTS_MS = 3000;
 
 export const queries = new QueryClient({
@@ -21,7 +24,7 @@ export const queries = new QueryClient({
 
 onceBack(() => void queries.invalidateQueries());
 
-type List<T> = { items: T[]; total: number; hasMore: boolean };
+type List<T> = Page<T> & { total: number };
 
 const session = (id: string) => `/sessions/${encodeURIComponent(id)}`;
 
@@ -61,7 +64,7 @@ export const snapshotQuery = (id: string) =>
   });
 
 export const runsQuery = (id: string) =>
-  queryOptions({ queryKey: ["runs", id], queryFn: () => get<List<Run>>(`${session(id)}/runs?limit=200`).then((page) => page.items) });
+  queryOptions({ queryKey: ["runs", id], queryFn: () => allOf((offset) => get<List<Run>>(`${session(id)}/runs?limit=${LONGEST}&offset=${offset}`)) });
 
 type MessageView = { role: string; content?: string; metadata?: { hidden?: boolean } };
 
@@ -83,8 +86,11 @@ export const durationsQuery = (id: string) =>
   queryOptions({
     queryKey: ["durations", id],
     queryFn: async () => {
-      const { entries } = await get<{ entries?: UsageEntry[] }>(`${session(id)}/usage?entries=true&limit=200`);
-      const tools = (entries ?? []).filter((one) => one.kind === "tool" && one.durationMs !== undefined);
+      const entries = await allOf(async (offset) => {
+        const page = await get<{ entries?: UsageEntry[]; hasMore?: boolean }>(`${session(id)}/usage?entries=true&limit=${LONGEST}&offset=${offset}`);
+        return { items: page.entries ?? [], hasMore: page.hasMore ?? false };
+      });
+      const tools = entries.filter((one) => one.kind === "tool" && one.durationMs !== undefined);
       // The id of such an entry is the id of the call, and a number.
       return new Map(tools.map((one) => [one.id.replace(/:\d+$/, ""), one.durationMs ?? 0]));
     },

@@ -12,7 +12,7 @@ import { Composer } from "./Composer";
 import { RunEnded } from "./RunEnded";
 import { UserMessage } from "./UserMessage";
 import { SurroundingsProvider, type Surroundings } from "./context";
-import { type Ended, endOf, turnEnds, turnsOf } from "./ended";
+import { type Ended, cutTurns, endOf, turnEnds, turnsOf } from "./ended";
 import { draftKey } from "./first";
 import { lacksDecisions } from "./parts";
 import { useEnd } from "./scroll";
@@ -35,7 +35,9 @@ export function Conversation({ id, agentType, snapshot, first }: Props) {
     retry: false,
   });
   const turns = useMemo(() => turnsOf(runs ?? []), [runs]);
-  const ends = useMemo(() => turnEnds(messages, turns), [messages, turns]);
+  // Counted anew with the runs, which are asked for when a turn is over: a message that was just sent has none yet.
+  const gone = useMemo(() => (chat.cut ? cutTurns(messages, turns) : 0), [chat.cut, messages[0]?.id, turns]);
+  const ends = useMemo(() => turnEnds(messages, turns.slice(gone)), [messages, turns, gone]);
   const { box, atEnd, toEnd } = useEnd();
   const last = messages.at(-1);
 
@@ -79,7 +81,7 @@ export function Conversation({ id, agentType, snapshot, first }: Props) {
       <div className="relative min-h-0 grow">
         <div ref={box} className="h-full overflow-x-hidden overflow-y-auto" tabIndex={0} role="region" aria-label="Conversation">
           <div className="mx-auto max-w-[760px] space-y-5 px-4 pt-6 pb-8 wide:px-5" aria-live="polite" aria-busy={busy} data-testid="messages">
-            {snapshot?.hasMore && (
+            {chat.cut && (
               <p className="text-center text-sm text-quiet" data-testid="older-note">
                 The conversation is long: its oldest messages are not shown here.
               </p>
