@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 
-import { isTyping, takesKeys } from "../src/lib/typing";
+import { isComposing, isTyping, takesKeys } from "../src/lib/typing";
 
 /** A key pressed on a control, which is found as `closest` would. */
 function press(control: { tagName: string; type?: string } | null, more: Partial<KeyboardEvent> = {}) {
@@ -15,6 +15,11 @@ describe("keys", () => {
   it("are typed into texts and choices", () => {
     expect([{ tagName: "INPUT", type: "text" }, { tagName: "INPUT", type: "search" }, { tagName: "INPUT", type: "radio" }, { tagName: "TEXTAREA", type: "textarea" }, { tagName: "SELECT" }, { tagName: "DIV" }].every(takesKeys)).toBe(true);
     expect(press({ tagName: "INPUT", type: "text" })).toBe(true);
+  });
+
+  it("are not for the page while characters are put together", () => {
+    expect([{ isComposing: true, keyCode: 27 }, { isComposing: false, keyCode: 229 }].every(isComposing)).toBe(true);
+    expect(isComposing({ isComposing: false, keyCode: 27 })).toBe(false);
   });
 
   it("are commands on a checkbox, and elsewhere", () => {

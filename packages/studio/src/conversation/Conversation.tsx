@@ -6,6 +6,7 @@ import { decisionsIn } from "../api/decisions";
 import { durationsQuery, runsQuery, useAgent } from "../api/queries";
 import type { Snapshot } from "../api/types";
 import { useConversation } from "../chat";
+import { isComposing } from "../lib/typing";
 import { Button } from "../ui/Button";
 import { AssistantMessage } from "./AssistantMessage";
 import { Composer } from "./Composer";
@@ -47,7 +48,7 @@ export function Conversation({ id, agentType, snapshot, first }: Props) {
   useEffect(() => {
     if (!busy || stopping) return;
     const onKey = (event: KeyboardEvent) => {
-      if (event.key === "Escape" && !event.defaultPrevented && !document.querySelector("[role=dialog],[role=menu]")) stop.current();
+      if (event.key === "Escape" && !isComposing(event) && !event.defaultPrevented && !document.querySelector("[role=dialog],[role=menu]")) stop.current();
     };
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
