@@ -1,5 +1,6 @@
 import { QueryClient, infiniteQueryOptions, queryOptions, useQuery } from "@tanstack/react-query";
 
+import { globalKey } from "../lib/pending";
 import { titleOf } from "../lib/summary";
 import { ApiError, get } from "./client";
 import { onceBack } from "./connection";
@@ -10,6 +11,9 @@ const PAGE = 50;
 /** The longest page of the lists that are read as a whole. */
 const LONGEST = 1000;
 const LISTS_MS = 3000;
+/** The longest page of pending calls, and how many of them are read. */
+const PENDING = 200;
+const PENDING_PAGES = 10;
 
 export const queries = new QueryClient({
   defaultOptions: {
@@ -47,8 +51,15 @@ export const sessionQuery = (id: string) =>
 
 export const pendingQuery = queryOptions({
   queryKey: ["pending"],
-  queryFn: () => get<{ pending: PendingCall[]; total: number }>("/pending"),
-  refetchInterval: 2000,
+  queryFn: async () => {
+    const all = await allOf(async (offset) => {
+      const { pending, total } = await get<{ pending: PendingCall[]; total: number }>(`/pending?limit=${PENDING}&offset=${offset}`);
+      return { items: pending, hasMore: offset + pending.length < total };
+    }, PENDING_PAGES);
+    // What is answered meanwhile moves the others from page to page.
+    return { pending: [...new Map(all.map((call) => [globalKey(call), call])).values()] };
+  },
+  refetchInterval: (query) => ((query.state.data?.pending.length ?? 0) > PENDING ? 10_000 : 2000),
 });
 
 export const statusQuery = (id: string) =>

@@ -24,13 +24,17 @@ import { StateIcon } from "../ui/State";
 import { Visible } from "../ui/Visible";
 import { type Denials, denialsOf } from "./denials";
 
+/** How many calls are drawn at first, and more each time. */
+const PAGE = 100;
+
 /** How long a call is in sight before a key approves it. */
 const SEEN_MS = 400;
 
 /** Everything that waits for a person, in all sessions. */
 export function Inbox() {
   const pending = usePending();
-  const calls = useMemo(() => [...pending].sort(byDeadline), [pending]);
+  const [shown, setShown] = useState(PAGE);
+  const calls = useMemo(() => [...pending].sort(byDeadline).slice(0, shown), [pending, shown]);
   const keys = useMemo(() => calls.map(globalKey), [calls]);
   const [selected, setSelected] = useState<string | null>(null);
   const [asking, setAsking] = useState<string | null>(null);
@@ -167,6 +171,11 @@ export function Inbox() {
                 );
               })}
             </ul>
+          )}
+          {pending.length > calls.length && (
+            <Button look="quiet" className="mt-3" data-testid="inbox-more" onClick={() => setShown(shown + PAGE)}>
+              Show {Math.min(PAGE, pending.length - calls.length)} more of {pending.length}
+            </Button>
           )}
         </div>
       </div>
