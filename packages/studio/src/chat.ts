@@ -14,6 +14,7 @@ import { queries, snapshotQuery, statusQuery, titleQuery } from "./api/queries";
 import type { PendingCall, Snapshot, Status } from "./api/types";
 import { draftKey, dropDraft, forgetStart, keepStart } from "./conversation/first";
 import { useSteady } from "./conversation/steady";
+import { stopRun } from "./conversation/stopping";
 import { callKey } from "./lib/pending";
 import { readStored } from "./lib/stored";
 import { titleOf } from "./lib/summary";
@@ -74,7 +75,7 @@ export function useConversation(id: string, agentType: string | undefined, snaps
   const [transport] = useState(() => {
     const fetch: typeof watchedFetch = async (input, init) => {
       const answer = await watchedFetch(input, init);
-      if (answer.ok && init?.method === "POST") {
+      if (answer.ok && init?.method === "POST" && !String(input).endsWith("/interrupt")) {
         const text = sending.current?.text;
         if (!isKnown.current && text !== undefined) queries.setQueryData(titleQuery(id).queryKey, titleOf(text));
         sending.current = null;
@@ -334,7 +335,7 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     setStopping(true);
     try {
       // The stream tells when the run has ended.
-      if (!(await transport.interrupt(id))) setStopping(false);
+      if (!(await stopRun(() => transport.interrupt(id), chat.status === "submitted"))) setStopping(false);
     } catch (error) {
       setStopping(false);
       setSendError(sentence(error));

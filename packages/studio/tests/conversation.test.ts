@@ -1,10 +1,11 @@
 import type { UIMessage } from "ai";
-import { describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { Run } from "../src/api/types";
 import { cutTurns, endOf, turnEnds, turnsOf } from "../src/conversation/ended";
 import { decisions, stateOf } from "../src/conversation/parts";
 import { steady } from "../src/conversation/steady";
+import { stopRun } from "../src/conversation/stopping";
 
 const user = (id: string): UIMessage => ({ id, role: "user", parts: [{ type: "text", text: id }] });
 const agent = (id: string, text = id): UIMessage => ({ id, role: "assistant", parts: [{ type: "step-start" }, { type: "text", text }] });
@@ -75,6 +76,25 @@ describe("a replay", () => {
     const next = [user("u"), agent("a2", "x")];
     expect(steady(next, before)).toBe(next);
     expect(steady([user("u")], user("u"))).toEqual([user("u")]);
+  });
+});
+
+describe("a stop", () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  const stop = async (answers: boolean[], justSent: boolean) => {
+    const interrupt = vi.fn(async () => answers.shift() ?? false);
+    const stopped = stopRun(interrupt, justSent);
+    await vi.runAllTimersAsync();
+    return [await stopped, interrupt.mock.calls.length];
+  };
+
+  it("is asked for once more while the message is on its way", async () => {
+    expect(await stop([true], true)).toEqual([true, 1]);
+    expect(await stop([false, true], true)).toEqual([true, 2]);
+    expect(await stop([false, false, true], true)).toEqual([false, 2]);
+    expect(await stop([false, true], false)).toEqual([false, 1]);
   });
 });
 
