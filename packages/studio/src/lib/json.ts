@@ -32,6 +32,19 @@ export function firstParts(value: object, count: number): [string, unknown][] {
   return Object.entries(value).slice(0, count);
 }
 
+/** The parts of a value after its first ones that are wanted, with their names. */
+export function laterParts(value: object, count: number, wanted: (name: string) => boolean): [string, unknown][] {
+  return Object.keys(value).slice(count).filter(wanted).map((name) => [name, (value as Record<string, unknown>)[name]]);
+}
+
+/** How long all texts in a value are. */
+export function textLength(value: unknown): number {
+  if (typeof value === "string") return value.length;
+  let sum = 0;
+  if (isFoldable(value)) for (const part of partsOf(value)) sum += textLength(part);
+  return sum;
+}
+
 /** What is inside of a folded value, in two words. */
 export function inside(value: object): string {
   const count = countOf(value);
