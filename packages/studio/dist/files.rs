@@ -1,6 +1,6 @@
 // Written by `npm run build` in packages/studio.
 [
-    ("index-fblltp5d.css", include_bytes!("index-fblltp5d.css").as_slice()),
+    ("index-DCelCc80.css", include_bytes!("index-DCelCc80.css").as_slice()),
     ("logo-KQFvU7Ez.svg", include_bytes!("logo-KQFvU7Ez.svg").as_slice()),
-    ("studio-CDlSHBXa.js", include_bytes!("studio-CDlSHBXa.js").as_slice()),
+    ("studio-D5AR6Pd-.js", include_bytes!("studio-D5AR6Pd-.js").as_slice()),
 ]

@@ -5,15 +5,19 @@ import { HelixHttpError, createHelixChatTransport } from "@helix-agents/ai-sdk/c
 import { useHelixChat } from "@helix-agents/ai-sdk/react";
 import { useQuery } from "@tanstack/react-query";
 import type { UIMessage } from "ai";
-import { useCallback, useEffect, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import { ApiError, sentence } from "./api/client";
 import { isReachable, onceBack, watchedFetch } from "./api/connection";
 import { decide, decisionFrom, decisionOf, resume } from "./api/decisions";
-import { queries, snapshotQuery, statusQuery } from "./api/queries";
+import { queries, snapshotQuery, statusQuery, titleQuery } from "./api/queries";
 import type { PendingCall, Snapshot, Status } from "./api/types";
+import { draftKey, dropDraft, forgetStart, keepStart } from "./conversation/first";
 import { useSteady } from "./conversation/steady";
+import { stopRun } from "./conversation/stopping";
 import { callKey } from "./lib/pending";
+import { readStored } from "./lib/stored";
+import { titleOf } from "./lib/summary";
 
 const PAUSED_MS = 1000;
 const IDLE_MS = 3000;
@@ -22,6 +26,8 @@ const LOOKS = 3;
 /** In place of a sequence: the stream has more than the page has shown. */
 const BEHIND = "behind";
 
+const NOT_SENT = "The message was not sent. It is kept below.";
+
 /** How the turn that was streamed last ended, as far as its stream told. */
 export type LiveEnd = { interrupted?: { reason?: string }; error?: { text: string; code?: string } };
 
@@ -29,6 +35,8 @@ export type Conversation = {
   id: string;
   agentType: string | undefined;
   messages: UIMessage[];
+  /** Whether there are older messages than these. */
+  cut: boolean;
   /** Whether a run goes on and is shown. */
   busy: boolean;
   /** Whether the last bubble is told again, after its end. */
@@ -60,15 +68,19 @@ const sequenceOf = (now: Status): string => `${now.streamIncarnation ?? 0}:${now
 /** The chat of one session. `snapshot` is what the server has; without one the session begins with `first`. */
 export function useConversation(id: string, agentType: string | undefined, snapshot: Snapshot | null, first: string | null): Conversation {
   const [exists, setExists] = useState(snapshot !== null);
+  /** The same for what was begun before it changed. */
+  const isKnown = useRef(exists);
   /** The message that was sent and not answered by anything yet. */
   const sending = useRef<{ id: string; text: string } | null>(null);
   const [transport] = useState(() => {
     const fetch: typeof watchedFetch = async (input, init) => {
       const answer = await watchedFetch(input, init);
-      if (answer.ok && init?.method === "POST") {
+      if (answer.ok && init?.method === "POST" && !String(input).endsWith("/interrupt")) {
+        const text = sending.current?.text;
+        if (!isKnown.current && text !== undefined) queries.setQueryData(titleQuery(id).queryKey, titleOf(text));
         sending.current = null;
         setSendError(null);
-        setExists(true);
+        found();
         // A new session is listed at once.
         void queries.invalidateQueries({ queryKey: ["sessions"] });
       }
@@ -78,8 +90,9 @@ export function useConversation(id: string, agentType: string | undefined, snaps
   });
   const [end, setEnd] = useState<LiveEnd>({});
   const [notes, setNotes] = useState<string[]>([]);
+  const [cut, setCut] = useState(snapshot?.hasMore ?? false);
   const [stopping, setStopping] = useState(false);
-  const [sendError, setSendError] = useState<string | null>(null);
+  const [sendError, setSendError] = useState<string | null>(() => (!snapshot && first === null && readStored(draftKey(id)) ? NOT_SENT : null));
   const [unsent, setUnsent] = useState<Conversation["unsent"]>(null);
   /** Whether the run of this stream told that it failed. */
   const failed = useRef(false);
@@ -100,6 +113,13 @@ export function useConversation(id: string, agentType: string | undefined, snaps
   const isFresh = useRef(true);
   /** How many times the turn was told that something shown is discarded, and how many of them were seen to. */
   const discarded = useRef({ turn: 0, count: 0, handled: 0 });
+
+  /** The server has the session. */
+  function found() {
+    isKnown.current = true;
+    setExists(true);
+    forgetStart(id);
+  }
 
   const chat = useHelixChat<UIMessage>({
     id,
@@ -197,13 +217,19 @@ export function useConversation(id: string, agentType: string | undefined, snaps
       const fresh = await queries.fetchQuery({ ...snapshotQuery(id), staleTime: 0 });
       // The snapshot leaves the bubble in flight out, so all of it is asked for.
       transport.forget(id);
-      setExists(true);
+      if (!isKnown.current) {
+        dropDraft(id, fresh.messages.flatMap((one) => (one.role === "user" ? one.parts.map((part) => (part.type === "text" ? part.text : "")) : [])).filter(Boolean));
+        setSendError(null);
+      }
+      found();
       chat.clearError();
       chat.setMessages(fresh.messages);
+      setCut(fresh.hasMore ?? false);
       await follow(fresh);
     } catch (error) {
       // The connection bar tells when the server is gone; another answer is told in the next look at the status.
-      if (error instanceof ApiError && error.status === 404) setSendError("This session was not found; it may have been deleted.");
+      // A session whose first message was not sent is not there yet.
+      if (isKnown.current && error instanceof ApiError && error.status === 404) setSendError("This session was not found; it may have been deleted.");
     } finally {
       syncing.current = false;
     }
@@ -222,7 +248,7 @@ export function useConversation(id: string, agentType: string | undefined, snaps
       sending.current = null;
       chat.setMessages((all) => all.filter((one) => one.id !== sent.id));
       setUnsent({ text: sent.text, at: Date.now() });
-      setSendError(error instanceof HelixHttpError && !error.retryable ? error.message : "The message was not sent. It is kept below.");
+      setSendError(error instanceof HelixHttpError && !error.retryable ? error.message : NOT_SENT);
       return;
     }
     if (failed.current) return;
@@ -234,6 +260,13 @@ export function useConversation(id: string, agentType: string | undefined, snaps
   }
 
   useEffect(() => onceBack(() => void sync()), [sync]);
+
+  // The server may have taken a first message though it could not say so.
+  useEffect(() => {
+    if (exists || busy) return;
+    const timer = setInterval(() => void sync(), IDLE_MS);
+    return () => clearInterval(timer);
+  }, [exists, busy, sync]);
 
   // The first look: a message to send, or a run to follow.
   const began = useRef(false);
@@ -290,6 +323,7 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     failed.current = false;
     const message = { id: crypto.randomUUID(), role: "user" as const, parts: [{ type: "text" as const, text }] };
     sending.current = { id: message.id, text };
+    if (!isKnown.current) keepStart(id, { agentType, text });
     const interrupts = busy;
     if (interrupts) await chat.closeStream();
     await chat.sendMessage(message);
@@ -301,7 +335,7 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     setStopping(true);
     try {
       // The stream tells when the run has ended.
-      if (!(await transport.interrupt(id))) setStopping(false);
+      if (!(await stopRun(() => transport.interrupt(id), chat.status === "submitted"))) setStopping(false);
     } catch (error) {
       setStopping(false);
       setSendError(sentence(error));
@@ -309,16 +343,21 @@ export function useConversation(id: string, agentType: string | undefined, snaps
   }
 
   const messages = useSteady(chat.messages, replaying);
+  // Both are the same from one tick of a stream to the next, or every card would be drawn anew.
+  const calls = now?.pending ?? snapshot?.pending;
+  const pending = useMemo(() => new Map((calls ?? []).map((call) => [callKey(call), call])), [calls]);
+  const followOn = useCallback(() => void sync(), [sync]);
   return {
     id,
     agentType: now?.agentType ?? agentType,
     messages,
+    cut,
     busy: busy && !recalling,
     recalling,
     waiting: chat.status === "submitted" && !replaying,
     paused: (!busy || recalling) && hasOpen && (now?.runStatus?.startsWith("suspended") ?? true),
     stopping,
-    pending: new Map((now?.pending ?? snapshot?.pending ?? []).map((call) => [callKey(call), call])),
+    pending,
     status: now,
     end,
     notes,
@@ -326,6 +365,6 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     unsent,
     send: (text) => void send(text),
     stop: () => void stop(),
-    follow: () => void sync(),
+    follow: followOn,
   };
 }

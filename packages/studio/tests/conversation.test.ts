@@ -1,10 +1,11 @@
 import type { UIMessage } from "ai";
-import { describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { Run } from "../src/api/types";
-import { endOf, turnEnds, turnsOf } from "../src/conversation/ended";
+import { cutTurns, endOf, turnEnds, turnsOf } from "../src/conversation/ended";
 import { decisions, stateOf } from "../src/conversation/parts";
 import { steady } from "../src/conversation/steady";
+import { stopRun } from "../src/conversation/stopping";
 
 const user = (id: string): UIMessage => ({ id, role: "user", parts: [{ type: "text", text: id }] });
 const agent = (id: string, text = id): UIMessage => ({ id, role: "assistant", parts: [{ type: "step-start" }, { type: "text", text }] });
@@ -40,6 +41,31 @@ describe("how a run ended", () => {
   });
 });
 
+describe("a long conversation without its oldest messages", () => {
+  const turns = turnsOf([run(1), run(2, { status: "failed" }), run(3), run(4)]);
+  const endsOf = (messages: UIMessage[]) => [...turnEnds(messages, turns.slice(cutTurns(messages, turns)))].map(([id, runs]) => [id, runs[0]?.turn]);
+
+  it("has the ends of its turns counted from the last", () => {
+    expect(endsOf([user("u3"), agent("a3"), user("u4"), agent("a4")])).toEqual([
+      ["a3", 3],
+      ["a4", 4],
+    ]);
+    // The second turn has no answer, and the first message of the page is the answer to a question before it.
+    expect(endsOf([agent("a1"), user("u2"), user("u3"), agent("a3"), user("u4")])).toEqual([
+      ["a1", 1],
+      ["u2", 2],
+      ["a3", 3],
+      ["u4", 4],
+    ]);
+  });
+
+  it("may have all turns, or be without any", () => {
+    expect(cutTurns([user("u"), agent("a")], turns.slice(0, 1))).toBe(0);
+    expect(cutTurns([user("u"), agent("a")], [])).toBe(0);
+    expect(cutTurns([], turns)).toBe(4);
+  });
+});
+
 describe("a replay", () => {
   it("is shown once it has caught up", () => {
     const before = agent("a1", "one two three");
@@ -50,6 +76,25 @@ describe("a replay", () => {
     const next = [user("u"), agent("a2", "x")];
     expect(steady(next, before)).toBe(next);
     expect(steady([user("u")], user("u"))).toEqual([user("u")]);
+  });
+});
+
+describe("a stop", () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  const stop = async (answers: boolean[], justSent: boolean) => {
+    const interrupt = vi.fn(async () => answers.shift() ?? false);
+    const stopped = stopRun(interrupt, justSent);
+    await vi.runAllTimersAsync();
+    return [await stopped, interrupt.mock.calls.length];
+  };
+
+  it("is asked for once more while the message is on its way", async () => {
+    expect(await stop([true], true)).toEqual([true, 1]);
+    expect(await stop([false, true], true)).toEqual([true, 2]);
+    expect(await stop([false, false, true], true)).toEqual([false, 2]);
+    expect(await stop([false, true], false)).toEqual([false, 1]);
   });
 });
 

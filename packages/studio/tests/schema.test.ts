@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { type Schema, WHOLE, check, formFor, initialValues, readForm } from "../src/lib/schema";
+import { type Schema, WHOLE, check, formFor, initialValues, mayBeEmpty, readForm } from "../src/lib/schema";
 
 const box: Schema = {
   type: "object",
@@ -51,6 +51,28 @@ describe("forms from a schema", () => {
     });
     expect(readForm(form, { ...initialValues(form), color: "red", size: "11", extra: "{}" })).toMatchObject({ errors: { size: "must be at most 10", extra: 'needs "id"' } });
     expect(readForm(form, { ...initialValues(form), color: "red", size: "many" })).toMatchObject({ errors: { size: "must be a number" } });
+  });
+
+  it("do not take spaces for a number", () => {
+    const form = formFor({ type: "object", required: ["size"], properties: { size: { type: "integer" }, weight: { type: "number" } } }, {});
+    expect(readForm(form, { size: " ", weight: "" })).toEqual({ ok: false, errors: { size: "is required" } });
+    expect(readForm(form, { size: " 7 ", weight: "  " })).toEqual({ ok: true, value: { size: 7 } });
+  });
+
+  it("take a text without characters where one is needed and nothing forbids it", () => {
+    const properties: Record<string, Schema> = { note: { type: "string" }, name: { type: "string", minLength: 1 }, day: { type: "string", format: "date" }, code: { type: "string", pattern: "^a+$" }, other: { type: "string", title: "Other" } };
+    const form = formFor({ type: "object", required: ["note", "name", "day", "code"], properties }, {});
+    expect(form.fields.map(mayBeEmpty)).toEqual([true, false, false, true, false]);
+    expect(readForm(form, initialValues(form))).toEqual({ ok: false, errors: { name: "is required", day: "is required", code: "must look like ^a+$" } });
+    expect(readForm(form, { ...initialValues(form), name: "x", day: "2026-01-01", code: "a" })).toEqual({ ok: true, value: { note: "", name: "x", day: "2026-01-01", code: "a" } });
+  });
+
+  it("leave out a yes or no that nobody chose, unless it is needed or has a usual value", () => {
+    const form = formFor({ type: "object", required: ["sure"], properties: { sure: { type: "boolean" }, gift: { type: "boolean" }, loud: { type: "boolean", default: false } } }, {});
+    expect(form.fields.map((one) => one.kind)).toEqual(["boolean", "choice", "boolean"]);
+    expect(readForm(form, initialValues(form))).toEqual({ ok: true, value: { sure: false, loud: false } });
+    expect(readForm(form, { ...initialValues(form), gift: "false" })).toMatchObject({ value: { gift: false } });
+    expect(readForm(form, { ...initialValues(form), gift: "true" })).toMatchObject({ value: { gift: true } });
   });
 
   it("take a single value as the whole result", () => {

@@ -1,6 +1,6 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 
-import { age, duration, partLeft, timeLeft } from "../src/lib/time";
+import { age, clock, duration, partLeft, timeLeft } from "../src/lib/time";
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
@@ -28,6 +28,18 @@ describe("durations and ages", () => {
   it("are short", () => {
     expect([0, 12.4, 1234, 59_400, 63_000, 2 * HOUR + 5 * MINUTE].map(duration)).toEqual(["<1 ms", "12 ms", "1.2 s", "59 s", "1m 03s", "2h 05m"]);
     const now = 30 * 24 * HOUR;
-    expect([now - 5, now - 3 * MINUTE, now - 5 * HOUR, now - 49 * HOUR, 0].map((at) => age(at, now))).toEqual(["now", "3m", "5h", "2d", "1970-01-01"]);
+    expect([now - 5, now - 3 * MINUTE, now - 5 * HOUR, now - 49 * HOUR, 12 * HOUR].map((at) => age(at, now))).toEqual(["now", "3m", "5h", "2d", "1970-01-01"]);
+  });
+});
+
+describe("dates", () => {
+  afterEach(() => vi.unstubAllEnvs());
+
+  it("are those of the place, as the hours are", () => {
+    const at = Date.UTC(2026, 2, 1, 2, 30);
+    vi.stubEnv("TZ", "America/New_York");
+    expect([clock(at, at), clock(at, at + 30 * 24 * HOUR), age(at, at + 30 * 24 * HOUR)]).toEqual(["21:30", "2026-02-28 21:30", "2026-02-28"]);
+    vi.stubEnv("TZ", "Asia/Tokyo");
+    expect(clock(Date.UTC(2026, 1, 28, 16), at + 30 * 24 * HOUR)).toBe("2026-03-01 01:00");
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { escaped, segments } from "../src/lib/visible";
+import { escaped, marked, segments } from "../src/lib/visible";
 
 describe("visible characters", () => {
   it("shows characters that hide or reorder by their number", () => {
@@ -21,6 +21,18 @@ describe("visible characters", () => {
 
   it("leaves other writing as it is", () => {
     for (const text of ["Grüße", "العربية", "日本語", "e\u0301"]) expect(escaped(text)).toBe(text);
+  });
+
+  it("marks what is searched for, with its number", () => {
+    const all = segments("Red\u202ered x");
+    expect(marked(all, /red/giu, 5)).toEqual([
+      { text: "Red", hidden: false, mark: 0 },
+      { text: "\\u{202e}", hidden: true },
+      { text: "red", hidden: false, mark: 1 },
+      { text: " x", hidden: false },
+    ]);
+    expect(marked(all, /red/giu, 1).filter((one) => one.mark !== undefined)).toHaveLength(1);
+    expect(marked(all, /none/giu, 5)).toEqual(all);
   });
 
   it("tells which pieces are escapes", () => {

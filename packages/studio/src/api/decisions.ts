@@ -41,13 +41,14 @@ export function decisionFrom(answer: Pick<Answered, "approvalId" | "approved" | 
   return { kind, reason: answer.reason, by: answer.decidedBy, at: answer.at };
 }
 
-export function useDecision(call: Call): Decision | undefined {
-  const subscribe = (listener: () => void) => {
-    listeners.add(listener);
-    return () => {
-      listeners.delete(listener);
-    };
+function subscribe(listener: () => void) {
+  listeners.add(listener);
+  return () => {
+    listeners.delete(listener);
   };
+}
+
+export function useDecision(call: Call): Decision | undefined {
   useSyncExternalStore(subscribe, () => version);
   return decisions.get(globalKey(call)) ?? decisions.get(globalKey({ ...call, approvalId: undefined }));
 }
@@ -94,11 +95,33 @@ const LATE = {
   late_answer_after_timeout: "Your answer came after the deadline. It was not used, and the agent is told about it.",
 };
 
+/** What is known of a call after an answer that was not used: a decision stays, and one of this page was in time. */
+export function unused(known: Decision | undefined, late: string): Decision {
+  if (!known || known.kind === "gone") return { kind: "gone", at: Date.now(), late };
+  return known.by === "you" ? known : { ...known, late };
+}
+
+/** What came of an answer: whether it was used, and whether a run goes on. */
+export type Outcome = { used: boolean; goesOn: boolean };
+
 /**
  * Sends an answer, durable once this returns. The digest and the run of the call go with it, so that it can only
- * answer what was shown. Returns whether a run goes on.
+ * answer what was shown.
  */
-export async function submit(call: PendingCall, answer: Answer): Promise<boolean> {
+export async function submit(call: PendingCall, answer: Answer): Promise<Outcome> {
+  const key = globalKey(call);
+  const before = underWay.get(key);
+  // The first answer counts: what is pressed meanwhile waits for it, and is not sent.
+  if (before) return before.then((first) => ({ ...first, used: false }));
+  const sent = send(call, answer).finally(() => underWay.delete(key));
+  underWay.set(key, sent);
+  return sent;
+}
+
+/** The answers on their way to the server, by their calls. */
+const underWay = new Map<string, Promise<Outcome>>();
+
+async function send(call: PendingCall, answer: Answer): Promise<Outcome> {
   const { toolCallId, approvalId, digest, runId, rootSessionId } = call;
   const kind = call.kind === "approval" ? "approval-response" : "client-tool-result";
   try {
@@ -112,16 +135,16 @@ export async function submit(call: PendingCall, answer: Answer): Promise<boolean
       ...answer,
     });
     if (status !== "accepted") {
-      decide(call, { kind: "gone", at: Date.now(), late: LATE[status] });
-      return true;
+      decide(call, unused(decisionOf(call), LATE[status]));
+      return { used: false, goesOn: true };
     }
     decide(call, ofAnswer(answer));
     if (continuation === "caller_resumes") await resume(rootSessionId);
-    return continuation !== "none";
+    return { used: true, goesOn: continuation !== "none" };
   } catch (error) {
     if (!(error instanceof ApiError && error.code === "NOT_FOUND")) throw error;
-    decide(call, { kind: "gone", at: Date.now(), late: LATE.already_completed });
-    return true;
+    decide(call, unused(decisionOf(call), LATE.already_completed));
+    return { used: false, goesOn: true };
   } finally {
     void queries.invalidateQueries({ queryKey: ["pending"] });
     void queries.invalidateQueries({ queryKey: ["status", rootSessionId] });

@@ -1,12 +1,19 @@
 import { QueryClient, infiniteQueryOptions, queryOptions, useQuery } from "@tanstack/react-query";
 
+import { globalKey } from "../lib/pending";
 import { titleOf } from "../lib/summary";
 import { ApiError, get } from "./client";
 import { onceBack } from "./connection";
+import { type Page, allOf } from "./pages";
 import type { Agent, Agents, PendingCall, Run, Session, Snapshot, Status, Tool, UsageEntry } from "./types";
 
 const PAGE = 50;
+/** The longest page of the lists that are read as a whole. */
+const LONGEST = 1000;
 const LISTS_MS = 3000;
+/** The longest page of pending calls, and how many of them are read. */
+const PENDING = 200;
+const PENDING_PAGES = 10;
 
 export const queries = new QueryClient({
   defaultOptions: {
@@ -21,7 +28,7 @@ export const queries = new QueryClient({
 
 onceBack(() => void queries.invalidateQueries());
 
-type List<T> = { items: T[]; total: number; hasMore: boolean };
+type List<T> = Page<T> & { total: number };
 
 const session = (id: string) => `/sessions/${encodeURIComponent(id)}`;
 
@@ -44,8 +51,15 @@ export const sessionQuery = (id: string) =>
 
 export const pendingQuery = queryOptions({
   queryKey: ["pending"],
-  queryFn: () => get<{ pending: PendingCall[]; total: number }>("/pending"),
-  refetchInterval: 2000,
+  queryFn: async () => {
+    const all = await allOf(async (offset) => {
+      const { pending, total } = await get<{ pending: PendingCall[]; total: number }>(`/pending?limit=${PENDING}&offset=${offset}`);
+      return { items: pending, hasMore: offset + pending.length < total };
+    }, PENDING_PAGES);
+    // What is answered meanwhile moves the others from page to page.
+    return { pending: [...new Map(all.map((call) => [globalKey(call), call])).values()] };
+  },
+  refetchInterval: (query) => ((query.state.data?.pending.length ?? 0) > PENDING ? 10_000 : 2000),
 });
 
 export const statusQuery = (id: string) =>
@@ -61,7 +75,7 @@ export const snapshotQuery = (id: string) =>
   });
 
 export const runsQuery = (id: string) =>
-  queryOptions({ queryKey: ["runs", id], queryFn: () => get<List<Run>>(`${session(id)}/runs?limit=200`).then((page) => page.items) });
+  queryOptions({ queryKey: ["runs", id], queryFn: () => allOf((offset) => get<List<Run>>(`${session(id)}/runs?limit=${LONGEST}&offset=${offset}`)) });
 
 type MessageView = { role: string; content?: string; metadata?: { hidden?: boolean } };
 
@@ -83,8 +97,11 @@ export const durationsQuery = (id: string) =>
   queryOptions({
     queryKey: ["durations", id],
     queryFn: async () => {
-      const { entries } = await get<{ entries?: UsageEntry[] }>(`${session(id)}/usage?entries=true&limit=200`);
-      const tools = (entries ?? []).filter((one) => one.kind === "tool" && one.durationMs !== undefined);
+      const entries = await allOf(async (offset) => {
+        const page = await get<{ entries?: UsageEntry[]; hasMore?: boolean }>(`${session(id)}/usage?entries=true&limit=${LONGEST}&offset=${offset}`);
+        return { items: page.entries ?? [], hasMore: page.hasMore ?? false };
+      });
+      const tools = entries.filter((one) => one.kind === "tool" && one.durationMs !== undefined);
       // The id of such an entry is the id of the call, and a number.
       return new Map(tools.map((one) => [one.id.replace(/:\d+$/, ""), one.durationMs ?? 0]));
     },

@@ -7,6 +7,7 @@ import type { PendingCall } from "../api/types";
 import { useNow } from "../lib/now";
 import { callKey, globalKey, isExpired } from "../lib/pending";
 import { useKept } from "../lib/stored";
+import { isComposing } from "../lib/typing";
 import { Button } from "../ui/Button";
 import { Ring } from "../ui/Ring";
 import { StateIcon } from "../ui/State";
@@ -22,7 +23,7 @@ export function useAnswering(call: PendingCall, onAnswered: (goesOn: boolean) =>
     setSending(true);
     setError(null);
     try {
-      onAnswered(await submit(call, given));
+      onAnswered((await submit(call, given)).goesOn);
     } catch (failure) {
       setError(sentence(failure));
     } finally {
@@ -65,7 +66,7 @@ export function Decide({ call, onAnswered, asking: given, onAsking }: Deciding) 
               placeholder="Reason (optional)"
               onChange={(event) => setReason(event.target.value)}
               onKeyDown={(event) => {
-                if (event.key !== "Escape") return;
+                if (event.key !== "Escape" || isComposing(event.nativeEvent)) return;
                 event.stopPropagation();
                 setAsking(false);
               }}

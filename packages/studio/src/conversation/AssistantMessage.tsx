@@ -1,6 +1,8 @@
 import type { UIMessage } from "ai";
 import { Brain, Zap } from "lucide-react";
+import { memo, useMemo } from "react";
 
+import { equal } from "../lib/json";
 import { useKept } from "../lib/stored";
 import { summary } from "../lib/summary";
 import { Chevron } from "../ui/Disclosure";
@@ -25,8 +27,9 @@ function Thinking({ id, text, live }: { id: string; text: string; live: boolean 
   );
 }
 
-function EventLine({ id, name, data }: { id: string; name: string; data: unknown }) {
+const EventLine = memo(function EventLine({ id, name, data }: { id: string; name: string; data: unknown }) {
   const [open, setOpen] = useKept(`event ${id}`, false);
+  const line = useMemo(() => summary(data), [data]);
   return (
     <div className="rounded-lg border border-line" data-testid="event">
       <button type="button" aria-expanded={open} className="flex h-8 w-full min-w-0 items-center gap-2 rounded-lg px-2.5 text-left text-sm hover:bg-raised" onClick={() => setOpen(!open)}>
@@ -34,7 +37,7 @@ function EventLine({ id, name, data }: { id: string; name: string; data: unknown
         <span className="shrink-0 font-medium">
           <Visible text={name} />
         </span>
-        <span className="min-w-0 grow truncate text-quiet">{summary(data)}</span>
+        <span className="min-w-0 grow truncate text-quiet">{line}</span>
         <Chevron open={open} />
       </button>
       {open && (
@@ -44,10 +47,10 @@ function EventLine({ id, name, data }: { id: string; name: string; data: unknown
       )}
     </div>
   );
-}
+}, equal);
 
 /** What the agent said and did in a turn. `live` says whether it goes on. */
-export function AssistantMessage({ message, live }: { message: UIMessage; live: boolean }) {
+export const AssistantMessage = memo(function AssistantMessage({ message, live }: { message: UIMessage; live: boolean }) {
   const subs = subAgents(message);
   const decided = decisions(message);
   const calls = new Set(message.parts.map((part) => toolPart(part)?.toolCallId));
@@ -56,7 +59,8 @@ export function AssistantMessage({ message, live }: { message: UIMessage; live: 
       {message.parts.map((part, at) => {
         const key = `${message.id} ${at}`;
         const tool = toolPart(part);
-        if (tool) return <ToolCard key={tool.toolCallId} part={tool} live={live} told={decided.get(tool.toolCallId)} subs={subs.filter((one) => one.toolCallId === tool.toolCallId)} />;
+        // A copy: the part of a message that grows may be changed in place, and then equals what it was.
+        if (tool) return <ToolCard key={tool.toolCallId} part={{ ...tool }} live={live} told={decided.get(tool.toolCallId)} subs={subs.filter((one) => one.toolCallId === tool.toolCallId)} />;
         switch (part.type) {
           case "text":
             return part.text.trim() ? <Markdown key={key} text={part.text} live={live && part.state === "streaming"} /> : null;
@@ -95,4 +99,4 @@ export function AssistantMessage({ message, live }: { message: UIMessage; live: 
       })}
     </article>
   );
-}
+});

@@ -4,7 +4,7 @@ import { useTool } from "../api/queries";
 import type { PendingCall } from "../api/types";
 import { useNow } from "../lib/now";
 import { callKey, globalKey, isExpired } from "../lib/pending";
-import { type Field, type Values, WHOLE, formFor, initialValues, readForm } from "../lib/schema";
+import { type Field, type Values, WHOLE, formFor, initialValues, mayBeEmpty, readForm } from "../lib/schema";
 import { useKept } from "../lib/stored";
 import { Button } from "../ui/Button";
 import { StateIcon } from "../ui/State";
@@ -20,6 +20,7 @@ type ControlProps = { field: Field; value: string | boolean; error?: string; onC
 function Control({ field, value, error, onChange, disabled }: ControlProps) {
   const id = useId();
   const text = String(value);
+  const isNeeded = field.required && !mayBeEmpty(field);
   const edge = error ? "border-failed" : "border-line-strong";
   const shared = {
     id,
@@ -27,14 +28,14 @@ function Control({ field, value, error, onChange, disabled }: ControlProps) {
     disabled,
     "aria-invalid": error ? true : undefined,
     "aria-describedby": `${id}-help`,
-    "aria-required": field.required || undefined,
+    "aria-required": isNeeded || undefined,
     onChange: (event: { target: { value: string } }) => onChange(event.target.value),
   };
   const isLong = field.kind === "long-text" || field.kind === "lines" || field.kind === "json";
   const label = (
     <>
       <Visible text={field.label} />
-      {field.required && field.kind !== "boolean" && field.name !== WHOLE && <span className="text-quiet"> · required</span>}
+      {isNeeded && field.kind !== "boolean" && field.name !== WHOLE && <span className="text-quiet"> · required</span>}
     </>
   );
   return (
@@ -51,12 +52,12 @@ function Control({ field, value, error, onChange, disabled }: ControlProps) {
       )}
       {field.kind === "choice" && (
         <select {...shared} className={`${control} h-8 ${edge}`} value={text}>
-          <option value="">{field.required ? "Choose…" : "None"}</option>
+          <option value="">{field.required ? "Choose…" : typeof field.choices?.[0] === "boolean" ? "Not given" : "None"}</option>
           {field.choices?.map((one) => {
             const written = typeof one === "string" ? one : JSON.stringify(one);
             return (
               <option key={written} value={written}>
-                {written}
+                {one === true ? "Yes" : one === false ? "No" : written}
               </option>
             );
           })}

@@ -2,6 +2,7 @@ import { ArrowUp, Square } from "lucide-react";
 import { type KeyboardEvent, type ReactNode, useEffect, useLayoutEffect, useRef } from "react";
 
 import { useStored } from "../lib/stored";
+import { isComposing } from "../lib/typing";
 import { Button } from "../ui/Button";
 
 type Props = {
@@ -50,7 +51,7 @@ export function Composer({ draftKey, busy = false, stopping = false, hint, disab
     onSend(text.trim());
   };
   const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
+    if (event.key === "Enter" && !event.shiftKey && !isComposing(event.nativeEvent)) {
       event.preventDefault();
       send();
     }

@@ -6,13 +6,15 @@ import { decisionsIn } from "../api/decisions";
 import { durationsQuery, runsQuery, useAgent } from "../api/queries";
 import type { Snapshot } from "../api/types";
 import { useConversation } from "../chat";
+import { isComposing } from "../lib/typing";
 import { Button } from "../ui/Button";
 import { AssistantMessage } from "./AssistantMessage";
 import { Composer } from "./Composer";
 import { RunEnded } from "./RunEnded";
 import { UserMessage } from "./UserMessage";
 import { SurroundingsProvider, type Surroundings } from "./context";
-import { type Ended, endOf, turnEnds, turnsOf } from "./ended";
+import { type Ended, cutTurns, endOf, turnEnds, turnsOf } from "./ended";
+import { draftKey } from "./first";
 import { lacksDecisions } from "./parts";
 import { useEnd } from "./scroll";
 
@@ -33,7 +35,10 @@ export function Conversation({ id, agentType, snapshot, first }: Props) {
     staleTime: Number.POSITIVE_INFINITY,
     retry: false,
   });
-  const ends = useMemo(() => turnEnds(messages, turnsOf(runs ?? [])), [messages, runs]);
+  const turns = useMemo(() => turnsOf(runs ?? []), [runs]);
+  // Counted anew with the runs, which are asked for when a turn is over: a message that was just sent has none yet.
+  const gone = useMemo(() => (chat.cut ? cutTurns(messages, turns) : 0), [chat.cut, messages[0]?.id, turns]);
+  const ends = useMemo(() => turnEnds(messages, turns.slice(gone)), [messages, turns, gone]);
   const { box, atEnd, toEnd } = useEnd();
   const last = messages.at(-1);
 
@@ -43,7 +48,7 @@ export function Conversation({ id, agentType, snapshot, first }: Props) {
   useEffect(() => {
     if (!busy || stopping) return;
     const onKey = (event: KeyboardEvent) => {
-      if (event.key === "Escape" && !event.defaultPrevented && !document.querySelector("[role=dialog],[role=menu]")) stop.current();
+      if (event.key === "Escape" && !isComposing(event) && !event.defaultPrevented && !document.querySelector("[role=dialog],[role=menu]")) stop.current();
     };
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
@@ -77,7 +82,7 @@ export function Conversation({ id, agentType, snapshot, first }: Props) {
       <div className="relative min-h-0 grow">
         <div ref={box} className="h-full overflow-x-hidden overflow-y-auto" tabIndex={0} role="region" aria-label="Conversation">
           <div className="mx-auto max-w-[760px] space-y-5 px-4 pt-6 pb-8 wide:px-5" aria-live="polite" aria-busy={busy} data-testid="messages">
-            {snapshot?.hasMore && (
+            {chat.cut && (
               <p className="text-center text-sm text-quiet" data-testid="older-note">
                 The conversation is long: its oldest messages are not shown here.
               </p>
@@ -119,7 +124,7 @@ export function Conversation({ id, agentType, snapshot, first }: Props) {
         )}
       </div>
       <div className="mx-auto w-full max-w-[760px] px-4 pb-4 wide:px-5">
-        <Composer draftKey={`helix.draft.${id}`} busy={busy} stopping={stopping} hint={hint} error={chat.sendError} unsent={chat.unsent} onSend={chat.send} onStop={chat.stop} />
+        <Composer draftKey={draftKey(id)} busy={busy} stopping={stopping} hint={hint} error={chat.sendError} unsent={chat.unsent} onSend={chat.send} onStop={chat.stop} />
       </div>
     </SurroundingsProvider>
   );

@@ -15,7 +15,7 @@ import { RunEnded } from "./RunEnded";
 import { UserMessage } from "./UserMessage";
 import { SurroundingsProvider } from "./context";
 import { endOf } from "./ended";
-import { begunHere } from "./first";
+import { type Start, begunHere, forgetStart, startOf, takeBack } from "./first";
 
 export function SessionView({ id }: { id: string }) {
   const begun = begunHere(id);
@@ -25,20 +25,29 @@ export function SessionView({ id }: { id: string }) {
     takenUp.add(id);
   }, [id]);
   const first = isNew && begun ? begun : null;
-  const snapshot = useQuery({ ...snapshotQuery(id), enabled: !first, refetchInterval: (query) => (query.state.data ? false : 3000) });
+  /** How the session begins whose first message the server never took. */
+  const [unsent, setUnsent] = useState<Start | null>(null);
+  const snapshot = useQuery({ ...snapshotQuery(id), enabled: !first && !unsent, refetchInterval: (query) => (query.state.data ? false : 3000) });
   const [start, setStart] = useState<Snapshot | null>(null);
   useEffect(() => {
-    if (snapshot.data && !start) setStart(snapshot.data);
-  }, [snapshot.data, start]);
-  const agentType = first?.agentType ?? start?.agentType;
+    if (!snapshot.data || start) return;
+    setStart(snapshot.data);
+    forgetStart(id);
+  }, [id, snapshot.data, start]);
+  const failure = snapshot.error ?? snapshot.failureReason;
+  const isUnsent = !first && !start && failure !== null && startOf(id) !== undefined;
+  useEffect(() => {
+    if (isUnsent) setUnsent(takeBack(id) ?? null);
+  }, [id, isUnsent]);
+  const agentType = first?.agentType ?? start?.agentType ?? unsent?.agentType;
   const title = useTitle(id, first?.text);
 
   useEffect(() => {
     document.title = `${title ?? "Session"} · Helix`;
   }, [title]);
 
-  if (!first && !start) {
-    const missing = snapshot.error instanceof ApiError && snapshot.error.status === 404;
+  if (!first && !start && !unsent) {
+    const missing = !isUnsent && snapshot.error instanceof ApiError && snapshot.error.status === 404;
     if (missing) return <NotFound id={id} />;
     return (
       <>
@@ -53,7 +62,7 @@ export function SessionView({ id }: { id: string }) {
       </>
     );
   }
-  return <Loaded id={id} title={title} agentType={agentType} snapshot={start} first={first?.text ?? null} />;
+  return <Loaded id={id} title={title} agentType={agentType} snapshot={start} first={first?.text ?? null} isNew={first !== null || unsent !== null} />;
 }
 
 /** Sessions whose first message was sent. */
@@ -69,10 +78,12 @@ function useTitle(id: string, first: string | undefined): string | undefined {
   return known ?? data ?? undefined;
 }
 
-function Loaded({ id, title, agentType, snapshot, first }: { id: string; title: string | undefined; agentType: string | undefined; snapshot: Snapshot | null; first: string | null }) {
-  const { data: session } = useQuery({ ...sessionQuery(id), enabled: first === null });
+type LoadedProps = { id: string; title: string | undefined; agentType: string | undefined; snapshot: Snapshot | null; first: string | null; isNew: boolean };
+
+function Loaded({ id, title, agentType, snapshot, first, isNew }: LoadedProps) {
+  const { data: session } = useQuery({ ...sessionQuery(id), enabled: !isNew });
   const parent = session?.parentSessionId;
-  const isWaiting = first === null && session === undefined;
+  const isWaiting = !isNew && session === undefined;
   return (
     <>
       <Header title={title ?? "Session"} agentType={agentType}>

@@ -1,7 +1,9 @@
 import { Link } from "@tanstack/react-router";
 import { ArrowUpRight, Bot } from "lucide-react";
+import { memo } from "react";
 
 import type { SubAgentData } from "../api/types";
+import { equal } from "../lib/json";
 import { useKept } from "../lib/stored";
 import { titleOf } from "../lib/summary";
 import { Chevron } from "../ui/Disclosure";
@@ -15,7 +17,7 @@ const states: Record<SubAgentData["status"], StateName> = { running: "running", 
 const toolStates: Record<string, StateName> = { running: "running", waiting: "waiting", completed: "done", failed: "failed" };
 
 /** What a sub-agent says and does, at a rail beside what its parent does. */
-export function SubAgent({ data }: { data: SubAgentData }) {
+export const SubAgent = memo(function SubAgent({ data }: { data: SubAgentData }) {
   const [choice, setOpen] = useKept<boolean | null>(`sub ${data.sessionId} ${data.toolCallId}`, null);
   const { paused } = useSurroundings();
   const isRunning = data.status === "running";
@@ -57,4 +59,4 @@ export function SubAgent({ data }: { data: SubAgentData }) {
       )}
     </div>
   );
-}
+}, equal);

@@ -1,9 +1,11 @@
 import { pendingOf } from "@helix-agents/ai-sdk/client";
 import { Bot } from "lucide-react";
+import { type ReactNode, memo, useMemo } from "react";
 
 import { type Decision, useDecision } from "../api/decisions";
 import { useTool } from "../api/queries";
 import type { SubAgentData } from "../api/types";
+import { equal } from "../lib/json";
 import { useKept } from "../lib/stored";
 import { summary } from "../lib/summary";
 import { duration } from "../lib/time";
@@ -19,7 +21,7 @@ import { useSurroundings } from "./context";
 import { type ToolPart, isSubAgentCall, shownName, stateOf } from "./parts";
 
 /** A labelled value of a call. */
-export function Panel({ label, children }: { label: string; children: React.ReactNode }) {
+export function Panel({ label, children }: { label: string; children: ReactNode }) {
   return (
     <section aria-label={label} className="min-w-0 px-3 py-2">
       <h2 className="mb-1 text-xs font-medium text-quiet">{label}</h2>
@@ -29,7 +31,7 @@ export function Panel({ label, children }: { label: string; children: React.Reac
 }
 
 /** A call of a tool: a question while it waits for this user, else one line that opens to its input and output. */
-export function ToolCard({ part, live, told, subs }: { part: ToolPart; live: boolean; told?: Decision; subs: SubAgentData[] }) {
+export const ToolCard = memo(function ToolCard({ part, live, told, subs }: { part: ToolPart; live: boolean; told?: Decision; subs: SubAgentData[] }) {
   const { sessionId, agentType, pending, durations, decided, paused, readOnly, follow } = useSurroundings();
   const isOpenQuestion = part.state === "approval-requested" || (part.state === "input-available" && !part.providerExecuted);
   const call = isOpenQuestion ? pendingOf(part as Parameters<typeof pendingOf>[0], [...pending.values()]) : undefined;
@@ -39,6 +41,7 @@ export function ToolCard({ part, live, told, subs }: { part: ToolPart; live: boo
   const decision = here?.kind === "gone" && given ? { ...given, late: here.late } : (here ?? given);
   const [open, setOpen] = useKept(`tool ${sessionId} ${part.toolCallId}`, false);
   const tool = useTool(agentType, part.toolName);
+  const line = useMemo(() => summary(part.input), [part.input]);
   const onAnswered = (goesOn: boolean) => {
     if (goesOn) follow();
   };
@@ -64,7 +67,7 @@ export function ToolCard({ part, live, told, subs }: { part: ToolPart; live: boo
           <span className="max-w-[60%] shrink-0 truncate text-sm font-medium">
             <Visible text={name} />
           </span>
-          <span className="min-w-0 grow truncate text-sm text-quiet">{summary(part.input)}</span>
+          <span className="min-w-0 grow truncate text-sm text-quiet">{line}</span>
           {took !== undefined && <span className="shrink-0 text-xs text-quiet tabular-nums">{duration(took)}</span>}
           <Chevron open={open} />
         </button>
@@ -85,7 +88,7 @@ export function ToolCard({ part, live, told, subs }: { part: ToolPart; live: boo
       ))}
     </div>
   );
-}
+}, equal);
 
 function Outcome({ part, state }: { part: ToolPart; state: string }) {
   if (part.state === "output-available") {

@@ -38,13 +38,28 @@ export function turnsOf(runs: Run[]): Run[][] {
   return [...turns].sort(([one], [other]) => one - other).map(([, all]) => all);
 }
 
+/** How many messages of the user a turn takes, those that are hidden among them. */
+const usersOf = (turn: Run[]): number => Math.max(1, turn.reduce((sum, run) => sum + (["execute", "with_message"].includes(run.trigger) ? run.messages : 0), 0));
+
+/** How many of the first turns are not among messages of which the oldest were cut off: counted from the end. */
+export function cutTurns(messages: UIMessage[], turns: Run[][]): number {
+  let at = messages.length;
+  let count = turns.length;
+  while (at > 0 && count > 0) {
+    count -= 1;
+    while (at > 0 && messages[at - 1]?.role !== "user") at -= 1;
+    for (let users = usersOf(turns[count] ?? []); users > 0 && messages[at - 1]?.role === "user"; users -= 1) at -= 1;
+  }
+  return count;
+}
+
 /** After which message each turn ends: a turn takes as many messages of the user as its runs began with. */
 export function turnEnds(messages: UIMessage[], turns: Run[][]): Map<string, Run[]> {
   const ends = new Map<string, Run[]>();
   let at = 0;
   for (const turn of turns) {
     const isLast = turn === turns.at(-1);
-    let users = Math.max(1, turn.reduce((sum, run) => sum + (["execute", "with_message"].includes(run.trigger) ? run.messages : 0), 0));
+    let users = usersOf(turn);
     let end: UIMessage | undefined;
     while (at < messages.length) {
       const message = messages[at];

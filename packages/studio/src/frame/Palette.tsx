@@ -7,6 +7,7 @@ import { agentsQuery, titleQuery } from "../api/queries";
 import { useNow } from "../lib/now";
 import { useTheme } from "../lib/theme";
 import { age } from "../lib/time";
+import { isComposing } from "../lib/typing";
 import { Modal } from "../ui/Modal";
 import { Visible } from "../ui/Visible";
 import { useSessions } from "./sessions";
@@ -74,7 +75,7 @@ function Finder() {
   const onKeyDown = (event: KeyboardEvent) => {
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (by) setAt((chosen + by + found.length) % Math.max(1, found.length));
-    else if (event.key === "Enter" && !event.nativeEvent.isComposing) run(found[chosen]);
+    else if (event.key === "Enter" && !isComposing(event.nativeEvent)) run(found[chosen]);
     else return;
     event.preventDefault();
   };

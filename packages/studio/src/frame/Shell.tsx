@@ -8,6 +8,7 @@ import { ConnectionBar } from "./ConnectionBar";
 import { KeysHelp } from "./KeysHelp";
 import { Palette } from "./Palette";
 import { Rail } from "./Rail";
+import { VersionBar } from "./VersionBar";
 import { show, useOverlay } from "./ui-state";
 
 /** The frame of every view: the rail, and the view beside it. */
@@ -34,6 +35,7 @@ export function Shell() {
     <Tooltip.Provider delayDuration={400}>
       <div className="flex h-dvh flex-col">
         <ConnectionBar />
+        <VersionBar />
         <div className="flex min-h-0 grow">
           <aside className="hidden w-[260px] shrink-0 border-r border-line rail:block">
             <Rail />

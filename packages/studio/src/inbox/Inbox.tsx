@@ -22,6 +22,10 @@ import { Button } from "../ui/Button";
 import { Modal } from "../ui/Modal";
 import { StateIcon } from "../ui/State";
 import { Visible } from "../ui/Visible";
+import { type Denials, denialsOf } from "./denials";
+
+/** How many calls are drawn at first, and more each time. */
+const PAGE = 100;
 
 /** How long a call is in sight before a key approves it. */
 const SEEN_MS = 400;
@@ -29,7 +33,8 @@ const SEEN_MS = 400;
 /** Everything that waits for a person, in all sessions. */
 export function Inbox() {
   const pending = usePending();
-  const calls = useMemo(() => [...pending].sort(byDeadline), [pending]);
+  const [shown, setShown] = useState(PAGE);
+  const calls = useMemo(() => [...pending].sort(byDeadline).slice(0, shown), [pending, shown]);
   const keys = useMemo(() => calls.map(globalKey), [calls]);
   const [selected, setSelected] = useState<string | null>(null);
   const [asking, setAsking] = useState<string | null>(null);
@@ -43,11 +48,24 @@ export function Inbox() {
     document.title = "Inbox · Helix";
   }, []);
 
-  // What was answered elsewhere is gone from the list; the selection moves to what took its place.
+  // The row that keys have moved to has the focus, so that it is heard; in sight once it has opened.
+  const moved = useRef(false);
+  const reveal = (key: string | null) => {
+    const row = list.current?.querySelector<HTMLElement>(`[data-key="${CSS.escape(key ?? "")}"]`);
+    row?.querySelector<HTMLElement>("[data-row]")?.focus({ preventScroll: true });
+    row?.scrollIntoView({ block: "nearest" });
+  };
+  useEffect(() => {
+    if (moved.current) reveal(selected);
+    moved.current = false;
+  }, [selected]);
+
+  // What was answered elsewhere is gone from the list; the selection moves to what took its place, with a focus that it had.
   const before = useRef(keys);
   useEffect(() => {
     if (selected !== null && !keys.includes(selected)) {
       const at = before.current.indexOf(selected);
+      moved.current = document.activeElement === document.body;
       setSelected(keys[Math.min(Math.max(at, 0), keys.length - 1)] ?? null);
     }
     before.current = keys;
@@ -72,13 +90,17 @@ export function Inbox() {
   const act = useRef<(event: KeyboardEvent) => void>(() => {});
   act.current = (event) => {
     if (isTyping(event)) return;
-    const onControl = (event.target as HTMLElement | null)?.closest?.("button, a, input");
+    const control = (event.target as HTMLElement | null)?.closest?.<HTMLElement>("button, a");
+    // Enter on the button of another row opens that row, as a click does.
+    const isOwn = control?.dataset.row !== undefined && control.dataset.row === selected;
     if (event.key === "j" || event.key === "ArrowDown" || event.key === "k" || event.key === "ArrowUp") {
       const next = beside(keys, selected, event.key === "j" || event.key === "ArrowDown" ? 1 : -1);
-      setSelected(next);
       setAsking(null);
-      const row = list.current?.querySelector<HTMLElement>(`[data-key="${CSS.escape(next ?? "")}"]`);
-      row?.scrollIntoView({ block: "nearest" });
+      if (next === selected) reveal(next);
+      else {
+        moved.current = true;
+        setSelected(next);
+      }
     } else if (!call) return;
     else if (event.key === "a" && !event.repeat && Date.now() - since.current > SEEN_MS && call.kind === "approval" && !isExpired(call, Date.now())) {
       submit(call, { approved: true }).then(
@@ -87,8 +109,10 @@ export function Inbox() {
       );
     } else if (event.key === "d" && call.kind === "approval" && !isExpired(call, Date.now())) setAsking(selected);
     else if (event.key === "x" && call.kind === "approval") toggle(globalKey(call));
-    else if (event.key === "Enter" && !onControl) void navigate({ to: "/s/$session", params: { session: call.rootSessionId } });
-    else return;
+    else if (event.key === "Enter" && (!control || isOwn)) {
+      // A key that is held since it approved the row before opens nothing.
+      if (!event.repeat) void navigate({ to: "/s/$session", params: { session: call.rootSessionId } });
+    } else return;
     setError(null);
     event.preventDefault();
   };
@@ -148,15 +172,21 @@ export function Inbox() {
               })}
             </ul>
           )}
+          {pending.length > calls.length && (
+            <Button look="quiet" className="mt-3" data-testid="inbox-more" onClick={() => setShown(shown + PAGE)}>
+              Show {Math.min(PAGE, pending.length - calls.length)} more of {pending.length}
+            </Button>
+          )}
         </div>
       </div>
       <DenyMany
         open={denying}
         calls={markedCalls}
-        onClose={(failure) => {
+        onCancel={() => setDenying(false)}
+        onDone={({ settled, note }) => {
           setDenying(false);
-          setMarked(new Set());
-          setError(failure);
+          setMarked((all) => new Set([...all].filter((key) => !settled.has(key))));
+          setError(note);
         }}
       />
     </>
@@ -190,7 +220,7 @@ function Row({ call, selected, marked, asking, onSelect, onMark, onAsking, onAns
         )}
         <div className="min-w-0 grow">
           <div className="flex min-w-0 flex-wrap items-center gap-x-3 gap-y-1">
-            <button type="button" aria-expanded={selected} className="flex min-w-0 grow basis-48 items-center gap-2 rounded text-left" onClick={onSelect}>
+            <button type="button" aria-expanded={selected} data-row={globalKey(call)} className="flex min-w-0 grow basis-48 items-center gap-2 rounded text-left" onClick={onSelect}>
               <StateIcon state="waiting" size={14} />
               <span className="max-w-[60%] shrink-0 truncate font-medium">
                 <Visible text={tool?.title ?? call.toolName} />
@@ -226,7 +256,7 @@ function Row({ call, selected, marked, asking, onSelect, onMark, onAsking, onAns
 }
 
 /** Denies several calls for one reason. There is no such thing for approvals: each is looked at. */
-function DenyMany({ open, calls, onClose }: { open: boolean; calls: PendingCall[]; onClose(error: string | null): void }) {
+function DenyMany({ open, calls, onCancel, onDone }: { open: boolean; calls: PendingCall[]; onCancel(): void; onDone(denials: Denials): void }) {
   const [reason, setReason] = useState("");
   const [busy, setBusy] = useState(false);
   const deny = async (event: FormEvent) => {
@@ -234,13 +264,16 @@ function DenyMany({ open, calls, onClose }: { open: boolean; calls: PendingCall[
     setBusy(true);
     const text = reason.trim();
     const answers = await Promise.allSettled(calls.map((call) => submit(call, { approved: false, ...(text ? { reason: text } : {}) })));
-    const failed = answers.filter((one) => one.status === "rejected");
     setBusy(false);
     setReason("");
-    onClose(failed.length ? `${failed.length} of ${answers.length} could not be denied: ${sentence(failed[0]?.reason)}` : null);
+    onDone(denialsOf(calls, answers));
+  };
+  const cancel = () => {
+    setReason("");
+    onCancel();
   };
   return (
-    <Modal open={open} onOpenChange={(is) => !is && onClose(null)} title={`Deny ${calls.length}?`} data-testid="deny-many-dialog">
+    <Modal open={open} onOpenChange={(is) => !is && cancel()} title={`Deny ${calls.length}?`} data-testid="deny-many-dialog">
       <form onSubmit={(event) => void deny(event)} className="space-y-3 px-5 pt-1 pb-5">
         <ul className="max-h-40 overflow-y-auto text-sm text-quiet">
           {calls.map((call) => (
@@ -260,7 +293,7 @@ function DenyMany({ open, calls, onClose }: { open: boolean; calls: PendingCall[
           <Button type="submit" look="danger" disabled={busy} data-testid="deny-many-confirm">
             Deny {calls.length}
           </Button>
-          <Button look="quiet" onClick={() => onClose(null)}>
+          <Button look="quiet" onClick={cancel}>
             Cancel
           </Button>
         </div>

@@ -84,7 +84,8 @@ function field(name: string, given: Schema, required: boolean, root: Schema): Fi
     case "number":
       return made("number");
     case "boolean":
-      return made("boolean");
+      // A box is either ticked or not: one that may be left out, and has no usual value, is a choice.
+      return required || typeof schema.default === "boolean" ? made("boolean") : { ...made("choice"), choices: [true, false] };
     case "array":
       return made(typeOf(resolve(schema.items ?? {}, root)) === "string" ? "lines" : "json");
     default:
@@ -127,6 +128,13 @@ export function initialValues(form: Form): Values {
   );
 }
 
+/** Whether the value of a field may be a text without characters, which is a text like others. */
+export function mayBeEmpty({ kind, required, schema }: Field): boolean {
+  const isText = kind === "text" || kind === "long-text";
+  if (!isText || schema.minLength || schema.format) return false;
+  return required || Object.keys(schema).length === 1;
+}
+
 /** One field's value, `undefined` where nothing was given; throws a sentence. */
 function valueOf(one: Field, given: string | boolean): unknown {
   if (typeof given === "boolean") return given;
@@ -134,11 +142,8 @@ function valueOf(one: Field, given: string | boolean): unknown {
     const lines = given.split("\n").map((line) => line.trim()).filter(Boolean);
     return lines.length || one.required ? lines : undefined;
   }
-  if (given === "") {
-    // An empty text is a text; everything else that is empty was not given.
-    const isText = one.kind === "text" || one.kind === "long-text";
-    return isText && !one.required && Object.keys(one.schema).length === 1 ? "" : undefined;
-  }
+  if (given === "") return mayBeEmpty(one) ? "" : undefined;
+  if ((one.kind === "number" || one.kind === "json") && !given.trim()) return undefined;
   switch (one.kind) {
     case "number": {
       const number = Number(given);

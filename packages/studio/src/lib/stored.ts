@@ -41,7 +41,28 @@ export function useStored(key: string): [string, (value: string) => void] {
   return [value, (next) => write(key, next)];
 }
 
-const memory = new Map<string, unknown>();
+const OVER = "helix.kept";
+const memory = new Map<string, unknown>(takeOver());
+
+/** Keeps the values of `useKept` over the next load of the page. */
+export function keepOver() {
+  try {
+    sessionStorage.setItem(OVER, JSON.stringify([...memory]));
+  } catch {
+    // The browser keeps nothing.
+  }
+}
+
+/** The values that were kept over the load of the page; they are taken once. */
+function takeOver(): [string, unknown][] {
+  try {
+    const values = JSON.parse(sessionStorage.getItem(OVER) ?? "[]") as [string, unknown][];
+    sessionStorage.removeItem(OVER);
+    return values;
+  } catch {
+    return [];
+  }
+}
 
 /** A value under a key that lives as long as the page, whatever is drawn meanwhile. */
 export function useKept<T>(key: string, initial: T): [T, (value: T) => void] {

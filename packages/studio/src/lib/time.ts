@@ -5,6 +5,11 @@ const DAY = 24 * HOUR;
 
 const two = (number: number) => String(number).padStart(2, "0");
 
+/** The date where the user is, as in its ISO form. */
+function dateOf(when: Date): string {
+  return `${when.getFullYear()}-${two(when.getMonth() + 1)}-${two(when.getDate())}`;
+}
+
 /** How long ago something was, in one unit: `now`, `4m`, `3h`, `2d`, then the date. */
 export function age(at: number, now: number): string {
   const past = now - at;
@@ -12,7 +17,7 @@ export function age(at: number, now: number): string {
   if (past < HOUR) return `${Math.floor(past / MINUTE)}m`;
   if (past < DAY) return `${Math.floor(past / HOUR)}h`;
   if (past < 14 * DAY) return `${Math.floor(past / DAY)}d`;
-  return new Date(at).toISOString().slice(0, 10);
+  return dateOf(new Date(at));
 }
 
 /** How long something took: `12 ms`, `1.2 s`, `2m 03s`. */
@@ -47,5 +52,5 @@ export function partLeft(from: number, deadline: number, now: number): number {
 export function clock(at: number, now: number): string {
   const when = new Date(at);
   const time = `${two(when.getHours())}:${two(when.getMinutes())}`;
-  return when.toDateString() === new Date(now).toDateString() ? time : `${when.toISOString().slice(0, 10)} ${time}`;
+  return when.toDateString() === new Date(now).toDateString() ? time : `${dateOf(when)} ${time}`;
 }

@@ -33,5 +33,30 @@ export function segments(text: string, keep = ""): Segment[] {
   return made;
 }
 
+/** A piece of a text that is searched: a match has its number. */
+export type Piece = Segment & { mark?: number };
+
+/** Splits segments at what a pattern finds in them, up to so many matches. */
+export function marked(all: Segment[], pattern: RegExp, most: number): Piece[] {
+  const pieces: Piece[] = [];
+  let count = 0;
+  for (const one of all) {
+    if (one.hidden) {
+      pieces.push(one);
+      continue;
+    }
+    let from = 0;
+    for (const match of one.text.matchAll(pattern)) {
+      if (count >= most) break;
+      if (match.index > from) pieces.push({ text: one.text.slice(from, match.index), hidden: false });
+      pieces.push({ text: match[0], hidden: false, mark: count });
+      count += 1;
+      from = match.index + match[0].length;
+    }
+    if (from < one.text.length) pieces.push({ text: one.text.slice(from), hidden: false });
+  }
+  return pieces;
+}
+
 /** A text as one line with its hidden characters escaped, for places that take only a string. */
 export const escaped = (text: string, keep = ""): string => segments(text, keep).map((one) => one.text).join("");

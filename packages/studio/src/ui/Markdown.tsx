@@ -73,11 +73,14 @@ const components = {
   ),
 } as unknown as Components;
 
+/** HTML is not parsed. One list for all renderings: another one would have each text parsed anew. */
+const noPlugins: ComponentProps<typeof Streamdown>["rehypePlugins"] = [];
+
 /** Markdown, also while it is still being written. HTML in it is shown as text. */
 export const Markdown = memo(function Markdown({ text, live = false }: { text: string; live?: boolean }) {
   return (
     <div className="prose" dir="auto">
-      <Streamdown mode={live ? "streaming" : "static"} parseIncompleteMarkdown={live} rehypePlugins={[]} components={components} controls={false} linkSafety={{ enabled: false }} className="contents">
+      <Streamdown mode={live ? "streaming" : "static"} parseIncompleteMarkdown={live} rehypePlugins={noPlugins} components={components} controls={false} linkSafety={{ enabled: false }} className="contents">
         {text}
       </Streamdown>
     </div>
