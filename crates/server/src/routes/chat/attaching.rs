@@ -103,9 +103,12 @@ pub(super) async fn bubble(
             .await?
             .map(Feed::Chunks));
     }
+    // Of what is condensed there is no rest: a reply is one piece there, which stands where its first delta stood.
+    let condensed = info.map(|info| info.condensed).unwrap_or_default();
+    let first = bubble.after.next().max(condensed);
     let seen = position
         .after
-        .filter(|after| *after > bubble.after && *after <= last);
+        .filter(|after| (first..=last).contains(after));
     let pending = all_pending(app.store(), found.state.root()).await?;
     // An answer that waits for others is in no chunk yet.
     let answered = answered_calls(app.store(), &found.state, &pending).await?;
