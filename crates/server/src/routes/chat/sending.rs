@@ -17,7 +17,7 @@ use helix_agents_wire::{
 use serde_json::{Map, Value};
 
 use super::attaching::replay;
-use super::bubble::Bubble;
+use super::bubble::{Bubble, first_of_turn};
 use super::feed::{BubbleFeed, Feed};
 use super::history::options;
 use super::posting::Post;
@@ -172,8 +172,7 @@ async fn edit(
         return Ok(Next::Sent(start(post, Some(found), messages, id).await));
     };
     let bubble = found.run.as_ref().map(Bubble::of);
-    let turn = bubble.filter(|bubble| position >= bubble.turn_begins_at);
-    let is_latest = turn.is_some();
+    let is_latest = bubble.is_some_and(|bubble| position >= bubble.turn_begins_at);
     let is_running = found.run.as_ref().is_some_and(|run| {
         run.status == RunStatus::Running
             && found.stop.as_ref().is_none_or(|stop| stop.run_id != run.id)
@@ -183,8 +182,9 @@ async fn edit(
     if is_latest && is_same && (is_running || !is_regenerated) {
         return repeated(post, &found, Some(edited)).await.map(Next::Feed);
     }
-    // Messages of earlier turns that nobody answered stand before it, too.
-    let first = turn.map_or(position, |turn| turn.turn_begins_at);
+    // The turn is taken back with all messages that began it. Those of earlier turns that nobody answered stand before
+    // it, too.
+    let first = first_of_turn(post.app, &found, position).await?;
     let is_before = |message: &IncomingMessage| {
         let position = known_of(known, message).and_then(|known| known.position);
         position.is_some_and(|position| position < first)
