@@ -9,6 +9,7 @@ mod attaching;
 mod bubble;
 mod feed;
 mod history;
+mod known;
 mod posting;
 mod sending;
 mod snapshot;
