@@ -12,13 +12,13 @@ use helix_agents_wire::{
     DataChunk, FinishReason, IncomingMessage, RejectedAnswer, StreamTransformer, ToolKinds,
     TransformerOptions, UiChunk, extract_resume_intent,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::attaching::{end_of_stream, open_approvals};
 use super::bubble::{Bubble, runs_of_turn};
 use super::feed::{BubbleFeed, Feed, Start};
 use super::posting::Post;
-use crate::view::all_pending;
+use crate::view::{PendingView, all_pending};
 use crate::{Access, ApiError};
 
 /// The number of chunks that are read at once.
@@ -162,7 +162,7 @@ async fn continued(
         };
         return match lacks {
             Some((run, seen)) => follow(post, now, run, (id, seen), first).await,
-            None => Ok(nothing(id, first)),
+            None => nothing(post, now, id, first).await,
         };
     };
     let seen = match &before.run {
@@ -299,14 +299,22 @@ async fn follow(
     }))
 }
 
-/// Ends the client's stream without adding a step to its message.
-fn nothing(id: String, first: Vec<UiChunk>) -> Feed {
+/// Ends the client's stream without adding a step to its message. It is told what waits still.
+async fn nothing(
+    post: &Post<'_>,
+    now: &Snapshot,
+    id: String,
+    first: Vec<UiChunk>,
+) -> Result<Feed, ApiError> {
+    let calls = all_pending(post.app.store(), now.state.root()).await?;
+    let calls: Vec<_> = calls.into_iter().map(PendingView::from).collect();
     let mut chunks = vec![UiChunk::Start { message_id: id }];
     chunks.extend(first);
+    chunks.push(DataChunk::transient("pending", json!(calls)).into());
     chunks.push(UiChunk::Finish {
         finish_reason: Some(FinishReason::ToolCalls),
     });
-    Feed::Chunks(chunks)
+    Ok(Feed::Chunks(chunks))
 }
 
 /// A request in which no answer is to a call that waits: it was sent before, it is late, or the session has left the
