@@ -7,6 +7,7 @@
 mod answering;
 mod attaching;
 mod bubble;
+mod calls;
 mod feed;
 mod history;
 mod known;

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::attaching::{end_of_stream, open_approvals};
 use super::bubble::{Bubble, runs_of_turn};
+use super::calls::Calls;
 use super::feed::{BubbleFeed, Feed, Start};
 use super::posting::Post;
 use crate::view::{PendingView, all_pending};
@@ -161,7 +162,7 @@ async fn continued(
             None => None,
         };
         return match lacks {
-            Some((run, seen)) => follow(post, now, run, (id, seen), first).await,
+            Some((run, seen)) => follow(post, now, run, (message, id, seen), first).await,
             None => nothing(post, now, id, first).await,
         };
     };
@@ -176,10 +177,15 @@ async fn continued(
                 false => at.max(pause),
             })
         }
-        _ => end,
+        // The run goes on: what the client has of it is in no message.
+        _ => {
+            let begin = Bubble::of(run).after;
+            let is_inside = |after: &Sequence| (begin.next()..=end).contains(after);
+            post.position.after.filter(is_inside).unwrap_or(end)
+        }
     };
     let seen = seen.max(Bubble::of(run).after);
-    follow(post, now, run, (id, seen), first).await
+    follow(post, now, run, (message, id, seen), first).await
 }
 
 /// Where a run has paused that another one follows, which begins at `next`: sub-agents go on first, and what they say is
@@ -285,7 +291,7 @@ async fn follow(
     post: &Post<'_>,
     now: &Snapshot,
     run: &RunRecord,
-    (id, seen): (String, Sequence),
+    (message, id, seen): (&IncomingMessage, String, Sequence),
     first: Vec<UiChunk>,
 ) -> Result<Feed, ApiError> {
     let open = open_approvals(post.app, now.state.root()).await?;
@@ -295,6 +301,7 @@ async fn follow(
         start: Start::Named(id),
         seen: Some(seen),
         past: Some((past, open)),
+        calls: Some(Box::new(Calls::of(message))),
         first,
     }))
 }
@@ -415,7 +422,7 @@ async fn sent_before(
     if let Some(lacks) = shown.before_missing() {
         seen = seen.min(lacks);
     }
-    let seen = (id.to_owned(), seen);
+    let seen = (message, id.to_owned(), seen);
     follow(post, found, last, seen, Vec::new()).await.map(Some)
 }
 
