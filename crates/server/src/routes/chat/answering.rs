@@ -148,8 +148,9 @@ async fn continued(
 ) -> Result<Feed, ApiError> {
     let run = now.run.as_ref();
     let was = before.run.as_ref().map(|run| &run.id);
-    let turn = before.run.as_ref().map(Bubble::of);
-    let is_of_turn = |run: &&RunRecord| turn.as_ref() == Some(&Bubble::of(run));
+    let turn_of = |run: &RunRecord| (run.turn, run.turn_start);
+    let turn = before.run.as_ref().map(turn_of);
+    let is_of_turn = |run: &&RunRecord| turn == Some(turn_of(run));
     let of_turn = run.filter(is_of_turn);
     let follows = of_turn.filter(|run| Some(&run.id) != was || run.status == RunStatus::Running);
     let Some(run) = follows else {

@@ -98,6 +98,12 @@ pub(super) async fn bubble(
     let bubble = Bubble::of(run);
     let info = app.streams().info(found.state.root()).await?;
     let last = info.map(|info| info.last).unwrap_or_default();
+    if !is_running && run.turn_start.is_none() && last <= bubble.after {
+        return match run.status.is_suspended() {
+            true => Ok(super::history::paused(app, found).await?.map(Feed::Chunks)),
+            false => Ok(None),
+        };
+    }
     if !is_running && info.is_some_and(|info| info.trimmed > bubble.after) {
         return Ok(super::history::bubble(app, found, &bubble)
             .await?

@@ -50,8 +50,9 @@ impl Bubble {
 /// The bubble to which a run in progress, or one that waits for somebody, still adds.
 pub(super) fn in_flight(found: &Snapshot) -> Option<Bubble> {
     let run = found.run.as_ref().filter(|_| found.state.key().is_root())?;
+    // Of a turn that was imported the messages are all there is.
     let goes_on = run.status == RunStatus::Running || run.status.is_suspended();
-    goes_on.then(|| Bubble::of(run))
+    (goes_on && run.turn_start.is_some()).then(|| Bubble::of(run))
 }
 
 /// The position of the first message of the turn that the message at a position began; that position itself if no run
