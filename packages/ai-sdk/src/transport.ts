@@ -109,18 +109,22 @@ export class HelixChatTransport<M extends UIMessage = UIMessage> implements Chat
   /** The transport of the AI SDK for one request. */
   private stock(link: Link): DefaultChatTransport<M> {
     const { agentType, headers, body, credentials } = this.options;
+    const at = (headers?: HeadersInit) =>
+      link.cursor === undefined ? headers : { ...(headers as Headers), 'Last-Event-ID': link.cursor };
     return new DefaultChatTransport<M>({
       api: this.base,
       headers,
       credentials,
       body: { ...(agentType !== undefined && { agentType }), ...body },
       fetch: (input, init) => this.fetch(link, input, init),
-      prepareSendMessagesRequest: ({ id, messages, trigger, messageId, body }) => ({
+      prepareSendMessagesRequest: ({ id, messages, trigger, messageId, body, headers }) => ({
         body: { ...body, id: this.sessionId(id), messages, trigger, messageId },
+        // Where a message goes on whose run goes on.
+        headers: at(headers),
       }),
       prepareReconnectToStreamRequest: ({ id, headers }) => ({
         api: `${this.url(id)}/stream`,
-        headers: link.cursor === undefined ? headers : { ...(headers as Headers), 'Last-Event-ID': link.cursor },
+        headers: at(headers),
       }),
     });
   }

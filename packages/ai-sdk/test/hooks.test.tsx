@@ -220,6 +220,58 @@ test('an answer by somebody else is seen and followed', async () => {
   expect(server.posts).toHaveLength(1);
 });
 
+const waits: Chunk[] = [{ type: 'data-pending', transient: true, data: [{ toolCallId: 'a', approvalId: 'approval-a' }] }];
+
+test('a call that was answered waits no longer, whoever said that it did', async () => {
+  const server = await FakeServer.start();
+  server.onPost = asks(approval('a', 'approval-a'), waits);
+  const known = { toolCallId: 'z' };
+  const { result } = render({ endpoint: server.url, pending: [known] as never });
+  expect(result.current.pending).toEqual([known]);
+  await act(() => result.current.sendMessage({ text: 'Hi' }));
+  expect(result.current.pending).toMatchObject([{ toolCallId: 'a' }]);
+  await act(() => result.current.approve('a'));
+  await until(() => expect(wordsOf(result.current.messages).at(-1)).toBe('Done.'));
+  await until(() => expect(result.current.pending).toEqual([]));
+});
+
+test('a stream that is lost or refused says nothing of the calls that wait, and a failed run ends them', async () => {
+  const server = await FakeServer.start();
+  server.onPost = asks(approval('a', 'approval-a'), waits);
+  const { result } = render({ endpoint: server.url });
+  await act(() => result.current.sendMessage({ text: 'Hi' }));
+  server.refuse = { status: 503, body: '{"error":"Try again.","code":"OVERLOADED"}' };
+  await act(() => result.current.approve('a'));
+  await until(() => expect(result.current.status).toBe('error'));
+  expect(result.current.pending).toHaveLength(1);
+  server.refuse = undefined;
+  server.onPost = (server) =>
+    server.push([
+      { type: 'data-error', transient: true, data: { errorText: 'failed', code: 'model', recoverable: false } },
+      { type: 'error', errorText: 'failed' },
+    ]).end();
+  await act(() => result.current.retry());
+  await until(() => expect(result.current.pending).toEqual([]));
+});
+
+test('what others have answered waits no longer, while other calls do', async () => {
+  const server = await FakeServer.start();
+  const [a, b] = [{ toolCallId: 'a', approvalId: 'approval-a' }, { toolCallId: 'b', approvalId: 'approval-b' }];
+  server.onPost = asks(approval('a', 'approval-a'), approval('b', 'approval-b'), [
+    { type: 'data-pending', transient: true, data: [a, b] },
+  ]);
+  server.snapshot = { messages: [], status: 'paused', pending: [a, b] };
+  const { result } = render({ endpoint: server.url, pollAnswers: 20, fetch: async (...request) => {
+    // The bubble is not replayed: only the look says what waits.
+    if (String(request[0]).endsWith('/stream')) return new Response(null, { status: 204 });
+    return fetch(...request);
+  } });
+  await act(() => result.current.sendMessage({ text: 'Hi' }));
+  expect(result.current.pending).toEqual([a, b]);
+  server.snapshot = { messages: [], status: 'paused', pending: [b] };
+  await until(() => expect(result.current.pending).toEqual([b]));
+});
+
 test('calls of a sub-agent that have the ids of others are known to wait', async () => {
   const server = await FakeServer.start();
   server.onPost = asks(approval('a', 'approval-1'), approval('child/a', 'approval-2'), clientTool('child/b'));

@@ -157,6 +157,18 @@ test('answers that did not reach the server leave the bubble as it is', async ()
   expect(server.reconnects[0]!.headers['last-event-id']).toBe('5');
 });
 
+test('a message that goes on names what the chat has of it, and a new one does not', async () => {
+  const server = await FakeServer.start();
+  server.onPost = (server) => server.step(...text('t', 'Hello.'), [{ type: 'text-end', id: 't' }]).end();
+  const headers = { authorization: 'Bearer t' };
+  const chat = newChat(createHelixChatTransport({ endpoint: server.url, headers }));
+  await chat.sendMessage({ text: 'Hi' });
+  await chat.sendMessage();
+  await chat.sendMessage({ text: 'And?' });
+  expect(server.posts.map((post) => post.headers['last-event-id'])).toEqual([undefined, '4', undefined]);
+  expect(server.posts.map((post) => post.headers.authorization)).toEqual(Array(3).fill('Bearer t'));
+});
+
 test('a server without ids streams word by word, and is asked for everything', async () => {
   const server = await FakeServer.start();
   server.withIds = false;

@@ -7,8 +7,10 @@
 mod answering;
 mod attaching;
 mod bubble;
+mod calls;
 mod feed;
 mod history;
+mod known;
 mod posting;
 mod sending;
 mod snapshot;

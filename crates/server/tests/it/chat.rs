@@ -17,6 +17,8 @@ mod double_texting;
 mod edits;
 /// Answers that are not what they seem.
 mod forged;
+/// Sessions that were imported.
+mod imported;
 /// New user messages.
 mod incoming;
 /// Pages of the history.

@@ -12,6 +12,10 @@ use crate::{ToolKind, UiChunk};
 
 /// The text of a sub-agent that a bubble shows. All of it is in the sub-agent's own session.
 const MAX_TEXT: usize = 64 * 1024;
+/// About the bytes of a call that is shown.
+const TOOL_BYTES: usize = 96;
+/// How many bytes of text a change of a call counts for. A change costs four times as many at most.
+const CALL_WEIGHT: usize = 256;
 
 /// The sub-agents that were seen.
 #[derive(Debug, Default)]
@@ -23,8 +27,8 @@ struct Child {
     data: SubagentData,
     /// The length of the text that was shown.
     shown: usize,
-    /// Whether something else than the text has changed since.
-    changed: bool,
+    /// What has changed since, in bytes.
+    news: usize,
     /// Whether what it says next belongs to another step than what it said last.
     is_new_step: bool,
 }
@@ -32,14 +36,22 @@ struct Child {
 impl Child {
     fn show(&mut self, out: &mut Vec<UiChunk>) {
         self.shown = self.data.text.len();
-        self.changed = false;
+        self.news = 0;
         let id = SubagentData::part_id(&self.data.session_id);
         out.push(self.data.chunk().with_id(id).into());
     }
 
-    /// Shows more text once it is worth it: the whole text is written each time, so the bytes stay within a small
-    /// multiple of its length.
+    /// Shows what has changed once it is worth it: all of it is written each time, so the bytes stay within a small
+    /// multiple of what was said and called.
+    fn show_if_worth(&mut self, out: &mut Vec<UiChunk>) {
+        let size = self.shown + TOOL_BYTES * self.data.tools.len();
+        if self.news > 48 + size / 4 {
+            self.show(out);
+        }
+    }
+
     fn say(&mut self, delta: &str, out: &mut Vec<UiChunk>) {
+        let before = self.data.text.len();
         if std::mem::take(&mut self.is_new_step) && !self.data.text.is_empty() {
             self.data.text.push_str("\n\n");
         }
@@ -49,14 +61,13 @@ impl Child {
         self.data
             .text
             .push_str(delta.get(..end).unwrap_or_default());
-        let new = self.data.text.len() - self.shown;
-        if new > 48 + self.shown / 4 {
-            self.show(out);
-        }
+        self.news += self.data.text.len() - before;
+        self.show_if_worth(out);
     }
 
-    fn tool(&mut self, id: &str, name: &str, state: &'static str) {
-        self.changed = true;
+    /// Notes the state of a call.
+    fn tool(&mut self, id: &str, name: &str, state: &'static str, out: &mut Vec<UiChunk>) {
+        self.news += CALL_WEIGHT;
         match self
             .data
             .tools
@@ -70,6 +81,7 @@ impl Child {
                 state,
             }),
         }
+        self.show_if_worth(out);
     }
 }
 
@@ -90,7 +102,7 @@ impl Children {
                 tools: Vec::new(),
             },
             shown: 0,
-            changed: true,
+            news: 1,
             is_new_step: false,
         })
     }
@@ -146,7 +158,7 @@ impl Children {
     /// Shows what was not worth a chunk of its own yet.
     pub(super) fn flush(&mut self, out: &mut Vec<UiChunk>) {
         for child in self.0.values_mut() {
-            if child.changed || child.shown < child.data.text.len() {
+            if child.news > 0 {
                 child.show(out);
             }
         }
@@ -169,8 +181,7 @@ impl StreamTransformer {
                 let waits = self.options.tools.of(agent, tool_name) == ToolKind::Client;
                 let state = if waits { "waiting" } else { "running" };
                 let child = self.children.of(chunk);
-                child.tool(&id, tool_name, state);
-                child.show(out);
+                child.tool(&id, tool_name, state, out);
                 if waits {
                     self.open_waiting_step(out);
                     self.available(chunk, (&id, tool_name), arguments, true, out);
@@ -185,8 +196,7 @@ impl StreamTransformer {
             } => {
                 let id = self.wire_id(chunk, tool_call_id);
                 let child = self.children.of(chunk);
-                child.tool(&id, tool_name, "waiting");
-                child.show(out);
+                child.tool(&id, tool_name, "waiting", out);
                 self.open_waiting_step(out);
                 let call = (tool_call_id, tool_name.as_str());
                 self.asked(stored, call, approval_id, input, out);
@@ -239,7 +249,15 @@ impl StreamTransformer {
                     child.show(out);
                 }
             }
-            ChunkPayload::StepCommitted { .. } | ChunkPayload::RunPaused { .. } => {
+            ChunkPayload::StepCommitted { .. } => {
+                let child = self.children.of(chunk);
+                child.is_new_step = true;
+                if child.news > 0 {
+                    child.news += CALL_WEIGHT;
+                    child.show_if_worth(out);
+                }
+            }
+            ChunkPayload::RunPaused { .. } => {
                 self.children.of(chunk).is_new_step = true;
                 self.children.flush(out);
             }
@@ -278,8 +296,8 @@ impl StreamTransformer {
             } else {
                 "failed"
             },
+            out,
         );
-        child.show(out);
         // Only a call that waited for somebody is one of the bubble.
         let waits = self.calls.get(&id).is_some_and(|call| {
             !call.is_done && call.is_available && call.owner == chunk.base.session_id

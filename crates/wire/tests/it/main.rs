@@ -7,6 +7,8 @@
     reason = "a test that cannot continue fails"
 )]
 
+/// What a bubble shows of its sub-agents.
+mod children;
 /// From stored messages to UI messages.
 mod converting;
 /// Stored messages, whole and in pages.

@@ -49,6 +49,9 @@ export interface HelixChat<M extends UIMessage = HelixUIMessage> extends Omit<Us
   loadSnapshot: () => Promise<Snapshot | null>;
 }
 
+const NONE: readonly PendingCall[] = [];
+const isSame = (one: unknown, other: unknown) => JSON.stringify(one) === JSON.stringify(other);
+
 /**
  * `useChat` for an agent whose run pauses for client tools and approvals, outlives the page, and stops when told.
  */
@@ -94,26 +97,37 @@ export function useHelixChat<M extends UIMessage = HelixUIMessage>(options: UseH
   const isLost = useRef(false);
   const own = useRef(new Set<string>());
   const predicate = useHelixSendAutomaticallyWhen(options.id, (toolCallId) => own.current.has(toolCallId));
-  const [pending, setPending] = useState<readonly PendingCall[]>([]);
+  const [pending, setPending] = useState<readonly PendingCall[]>();
+  const isTold = useRef(false);
   const chat = useChat<M>({
     ...rest,
     transport: given ?? routes,
     sendAutomaticallyWhen: options.sendAutomaticallyWhen ?? predicate,
     onData: (part) => {
-      if (part.type === 'data-pending') setPending(part.data as PendingCall[]);
-      if (part.type === 'data-error') failure.current = HelixStreamError.fromEvent(part.data as HelixDataTypes['error']);
+      if (part.type === 'data-pending') {
+        isTold.current = true;
+        setPending(part.data as PendingCall[]);
+      }
+      if (part.type === 'data-error') {
+        const error = part.data as HelixDataTypes['error'];
+        failure.current = HelixStreamError.fromEvent(error);
+        if (!error.recoverable) setPending([]);
+      }
       onData(part);
       latest.current.onData?.(part);
     },
     onFinish: (event) => {
       isLost.current = event.isDisconnect;
+      // Each stream that ends with a pause tells what waits.
+      if (!isTold.current && !event.isDisconnect && !event.isError && !event.isAbort) setPending([]);
+      isTold.current = false;
       options.onFinish?.(event);
     },
   });
   const { id, messages, status } = chat;
   const current = useLatest(chat);
 
-  useEffect(() => () => setPending([]), [id]);
+  useEffect(() => () => setPending(undefined), [id]);
 
   const addToolOutput = useCallback<typeof chat.addToolOutput>(
     (output) => {
@@ -122,7 +136,7 @@ export function useHelixChat<M extends UIMessage = HelixUIMessage>(options: UseH
     },
     [current],
   );
-  const waiting = pending.length > 0 ? pending : (known ?? []);
+  const waiting = pending ?? known ?? NONE;
   useResumeClientTools<M>({ chat: { ...chat, addToolOutput }, toolHandlers, onError: onClientToolError, pending: waiting });
 
   const loadSnapshot = useCallback(async () => {
@@ -173,6 +187,7 @@ export function useHelixChat<M extends UIMessage = HelixUIMessage>(options: UseH
       const snapshot = await routes.snapshot(id, 'messages').catch(() => undefined);
       looking = false;
       if (over || !snapshot) return;
+      setPending((pending) => (isSame(pending, snapshot.pending) ? pending : snapshot.pending));
       const waiting = lastToolParts(current.current.messages).filter(isOpen);
       if (waiting.every((part) => pendingOf(part, snapshot.pending))) return;
       over = true;

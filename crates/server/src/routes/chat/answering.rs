@@ -12,13 +12,14 @@ use helix_agents_wire::{
     DataChunk, FinishReason, IncomingMessage, RejectedAnswer, StreamTransformer, ToolKinds,
     TransformerOptions, UiChunk, extract_resume_intent,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::attaching::{end_of_stream, open_approvals};
 use super::bubble::{Bubble, runs_of_turn};
+use super::calls::Calls;
 use super::feed::{BubbleFeed, Feed, Start};
 use super::posting::Post;
-use crate::view::all_pending;
+use crate::view::{PendingView, all_pending};
 use crate::{Access, ApiError};
 
 /// The number of chunks that are read at once.
@@ -147,8 +148,9 @@ async fn continued(
 ) -> Result<Feed, ApiError> {
     let run = now.run.as_ref();
     let was = before.run.as_ref().map(|run| &run.id);
-    let turn = before.run.as_ref().map(Bubble::of);
-    let is_of_turn = |run: &&RunRecord| turn.as_ref() == Some(&Bubble::of(run));
+    let turn_of = |run: &RunRecord| (run.turn, run.turn_start);
+    let turn = before.run.as_ref().map(turn_of);
+    let is_of_turn = |run: &&RunRecord| turn == Some(turn_of(run));
     let of_turn = run.filter(is_of_turn);
     let follows = of_turn.filter(|run| Some(&run.id) != was || run.status == RunStatus::Running);
     let Some(run) = follows else {
@@ -161,8 +163,8 @@ async fn continued(
             None => None,
         };
         return match lacks {
-            Some((run, seen)) => follow(post, now, run, (id, seen), first).await,
-            None => Ok(nothing(id, first)),
+            Some((run, seen)) => follow(post, now, run, (message, id, seen), first).await,
+            None => nothing(post, now, id, first).await,
         };
     };
     let seen = match &before.run {
@@ -176,10 +178,15 @@ async fn continued(
                 false => at.max(pause),
             })
         }
-        _ => end,
+        // The run goes on: what the client has of it is in no message.
+        _ => {
+            let begin = Bubble::of(run).after;
+            let is_inside = |after: &Sequence| (begin.next()..=end).contains(after);
+            post.position.after.filter(is_inside).unwrap_or(end)
+        }
     };
     let seen = seen.max(Bubble::of(run).after);
-    follow(post, now, run, (id, seen), first).await
+    follow(post, now, run, (message, id, seen), first).await
 }
 
 /// Where a run has paused that another one follows, which begins at `next`: sub-agents go on first, and what they say is
@@ -285,7 +292,7 @@ async fn follow(
     post: &Post<'_>,
     now: &Snapshot,
     run: &RunRecord,
-    (id, seen): (String, Sequence),
+    (message, id, seen): (&IncomingMessage, String, Sequence),
     first: Vec<UiChunk>,
 ) -> Result<Feed, ApiError> {
     let open = open_approvals(post.app, now.state.root()).await?;
@@ -295,18 +302,27 @@ async fn follow(
         start: Start::Named(id),
         seen: Some(seen),
         past: Some((past, open)),
+        calls: Some(Box::new(Calls::of(message))),
         first,
     }))
 }
 
-/// Ends the client's stream without adding a step to its message.
-fn nothing(id: String, first: Vec<UiChunk>) -> Feed {
+/// Ends the client's stream without adding a step to its message. It is told what waits still.
+async fn nothing(
+    post: &Post<'_>,
+    now: &Snapshot,
+    id: String,
+    first: Vec<UiChunk>,
+) -> Result<Feed, ApiError> {
+    let calls = all_pending(post.app.store(), now.state.root()).await?;
+    let calls: Vec<_> = calls.into_iter().map(PendingView::from).collect();
     let mut chunks = vec![UiChunk::Start { message_id: id }];
     chunks.extend(first);
+    chunks.push(DataChunk::transient("pending", json!(calls)).into());
     chunks.push(UiChunk::Finish {
         finish_reason: Some(FinishReason::ToolCalls),
     });
-    Feed::Chunks(chunks)
+    Ok(Feed::Chunks(chunks))
 }
 
 /// A request in which no answer is to a call that waits: it was sent before, it is late, or the session has left the
@@ -407,7 +423,7 @@ async fn sent_before(
     if let Some(lacks) = shown.before_missing() {
         seen = seen.min(lacks);
     }
-    let seen = (id.to_owned(), seen);
+    let seen = (message, id.to_owned(), seen);
     follow(post, found, last, seen, Vec::new()).await.map(Some)
 }
 

@@ -98,14 +98,23 @@ pub(super) async fn bubble(
     let bubble = Bubble::of(run);
     let info = app.streams().info(found.state.root()).await?;
     let last = info.map(|info| info.last).unwrap_or_default();
+    if !is_running && run.turn_start.is_none() && last <= bubble.after {
+        return match run.status.is_suspended() {
+            true => Ok(super::history::paused(app, found).await?.map(Feed::Chunks)),
+            false => Ok(None),
+        };
+    }
     if !is_running && info.is_some_and(|info| info.trimmed > bubble.after) {
         return Ok(super::history::bubble(app, found, &bubble)
             .await?
             .map(Feed::Chunks));
     }
+    // Of what is condensed there is no rest: a reply is one piece there, which stands where its first delta stood.
+    let condensed = info.map(|info| info.condensed).unwrap_or_default();
+    let first = bubble.after.next().max(condensed);
     let seen = position
         .after
-        .filter(|after| *after > bubble.after && *after <= last);
+        .filter(|after| (first..=last).contains(after));
     let pending = all_pending(app.store(), found.state.root()).await?;
     // An answer that waits for others is in no chunk yet.
     let answered = answered_calls(app.store(), &found.state, &pending).await?;

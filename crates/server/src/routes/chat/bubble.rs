@@ -50,8 +50,34 @@ impl Bubble {
 /// The bubble to which a run in progress, or one that waits for somebody, still adds.
 pub(super) fn in_flight(found: &Snapshot) -> Option<Bubble> {
     let run = found.run.as_ref().filter(|_| found.state.key().is_root())?;
+    // Of a turn that was imported the messages are all there is.
     let goes_on = run.status == RunStatus::Running || run.status.is_suspended();
-    goes_on.then(|| Bubble::of(run))
+    (goes_on && run.turn_start.is_some()).then(|| Bubble::of(run))
+}
+
+/// The position of the first message of the turn that the message at a position began; that position itself if no run
+/// says so.
+pub(super) async fn first_of_turn(
+    app: &App,
+    found: &Snapshot,
+    position: usize,
+) -> Result<usize, ApiError> {
+    let key = found.state.key();
+    let none = Lookup::Page(Page::first(0));
+    let mut end = app.store().runs(key, none).await?.total;
+    // Of two runs that began at the same place the later one counts: the other was taken back.
+    while end > 0 {
+        let start = end.saturating_sub(BATCH);
+        let page = Lookup::Page(Page::new(start, end - start));
+        for run in app.store().runs(key, page).await?.items.iter().rev() {
+            let bubble = Bubble::of(run);
+            if (bubble.turn_begins_at..bubble.begins_at).contains(&position) {
+                return Ok(bubble.turn_begins_at);
+            }
+        }
+        end = start;
+    }
+    Ok(position)
 }
 
 /// Reads the runs of the current turn, oldest first.

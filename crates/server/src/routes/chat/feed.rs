@@ -23,6 +23,7 @@ use tokio::sync::mpsc::{self, Sender};
 use tokio::time::{Instant, timeout_at};
 
 use super::bubble::Bubble;
+use super::calls::Calls;
 use crate::ApiError;
 use crate::builder::App;
 use crate::serve::Closing;
@@ -58,6 +59,8 @@ pub(super) struct BubbleFeed {
     pub(super) seen: Option<Sequence>,
     /// Up to here the stream is the past, in which only these requests for approval are open.
     pub(super) past: Option<(Sequence, Vec<ApprovalId>)>,
+    /// The calls that the client has of the message that it goes on with; `None` if it has all that it was told.
+    pub(super) calls: Option<Box<Calls>>,
     /// What is told first.
     pub(super) first: Vec<UiChunk>,
 }
@@ -81,6 +84,7 @@ impl BubbleFeed {
             start: Start::OwnId,
             seen: None,
             past: None,
+            calls: None,
             first: Vec::new(),
         }
     }
@@ -148,6 +152,7 @@ struct Pump {
     app: App,
     writer: SseWriter,
     chunks: u64,
+    calls: Option<Box<Calls>>,
     send: Sender<Piece>,
 }
 
@@ -158,6 +163,7 @@ impl Pump {
             app,
             writer: SseWriter::default(),
             chunks: 0,
+            calls: None,
             send,
         }
     }
@@ -192,6 +198,7 @@ impl Pump {
     }
 
     async fn bubble(&mut self, feed: BubbleFeed) -> Result<(), Stop> {
+        self.calls = feed.calls;
         let backend = self.app.runtime.backend();
         let (streams, store) = (Arc::clone(&backend.streams), Arc::clone(&backend.store));
         let mut reader = RunReader::new(backend, feed.run.clone(), None);
@@ -336,6 +343,15 @@ impl Pump {
     }
 
     fn write(&mut self, chunks: &[UiChunk], sequence: Option<Sequence>) -> Result<(), Stop> {
+        let taken: Vec<_>;
+        let chunks = match &mut self.calls {
+            Some(calls) => {
+                let can_take = |chunk: &&UiChunk| calls.take(chunk);
+                taken = chunks.iter().filter(can_take).cloned().collect();
+                &taken
+            }
+            None => chunks,
+        };
         self.writer.chunks(chunks, sequence).map_err(|error| {
             ApiError::internal(format!("a chunk cannot be written as JSON: {error}")).into()
         })

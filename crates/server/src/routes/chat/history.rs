@@ -2,18 +2,21 @@
 
 use axum::Json;
 use axum::extract::State;
+use helix_agents_core::message::Message;
 use helix_agents_core::store::{Page, Snapshot};
 use helix_agents_core::tool::ExecutedBy;
 use helix_agents_wire::{
-    ConvertOptions, ToolKinds, UiChunk, UiMessageStore, UiMessages, UiRole, convert_messages,
-    replay_message,
+    ConvertOptions, DataChunk, FinishReason, ToolKinds, UiChunk, UiMessageStore, UiMessages,
+    UiRole, begins_turn, convert_messages, replay_message,
 };
+use serde_json::json;
 
 use super::bubble::{Bubble, in_flight};
 use crate::ApiError;
 use crate::builder::App;
 use crate::caller::{Caller, SessionPath};
 use crate::query::Pairs;
+use crate::view::{PendingView, all_pending};
 
 /// What the names of the tools begin with that an agent has for its companions.
 const COMPANION_TOOLS: &str = "companion__";
@@ -93,4 +96,63 @@ pub(super) async fn bubble(
         .into_iter()
         .find(|one| one.role == UiRole::Assistant);
     Ok(message.map(|message| replay_message(&message)))
+}
+
+/// Makes the chunks of the turn that waits for answers from its messages and its open step, where the session was
+/// imported in that state and has no stream of it.
+pub(super) async fn paused(app: &App, found: &Snapshot) -> Result<Option<Vec<UiChunk>>, ApiError> {
+    let key = found.state.key();
+    let begins = |one: &Message| matches!(one, Message::User(user) if begins_turn(user));
+    let mut begins_at = found.message_count;
+    let mut stored = Vec::new();
+    while begins_at > 0 {
+        let page = Page::new(begins_at - 1, 1);
+        let read = app.store().messages(key, page).await?.items;
+        let Some(message) = read.into_iter().next().filter(|one| !begins(one)) else {
+            break;
+        };
+        stored.push(message);
+        begins_at -= 1;
+    }
+    stored.reverse();
+    if let Some(step) = &found.open_step {
+        stored.push(Message::Assistant(step.message.clone()));
+        let results = step.calls.iter().filter_map(|call| call.result.clone());
+        stored.extend(results.map(Message::Tool));
+    }
+    let options = options(app, found).await?.first(begins_at);
+    let mut messages = convert_messages(stored, &options).into_iter();
+    let Some(message) = messages.find(|one| one.role == UiRole::Assistant) else {
+        return Ok(None);
+    };
+    let pending = all_pending(app.store(), found.state.root()).await?;
+    let mut chunks = Vec::new();
+    for mut chunk in replay_message(&message) {
+        let mut asks = None;
+        if let UiChunk::ToolInputAvailable {
+            tool_call_id,
+            provider_executed,
+            ..
+        } = &mut chunk
+            && let Some(call) = pending.iter().find(|call| {
+                call.session_id == found.state.session_id
+                    && call.tool_call_id.as_str() == tool_call_id
+            })
+        {
+            *provider_executed = None;
+            let open = call.approval_id.as_ref().filter(|_| call.answer.is_none());
+            asks = open.map(|approval| UiChunk::ToolApprovalRequest {
+                approval_id: approval.to_string(),
+                tool_call_id: tool_call_id.clone(),
+            });
+        }
+        if let UiChunk::Finish { finish_reason } = &mut chunk {
+            *finish_reason = Some(FinishReason::ToolCalls);
+            let calls: Vec<_> = pending.iter().cloned().map(PendingView::from).collect();
+            chunks.push(DataChunk::transient("pending", json!(calls)).into());
+        }
+        chunks.push(chunk);
+        chunks.extend(asks);
+    }
+    Ok(Some(chunks))
 }

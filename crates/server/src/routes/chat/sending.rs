@@ -17,9 +17,10 @@ use helix_agents_wire::{
 use serde_json::{Map, Value};
 
 use super::attaching::replay;
-use super::bubble::Bubble;
+use super::bubble::{Bubble, first_of_turn};
 use super::feed::{BubbleFeed, Feed};
 use super::history::options;
+use super::known::{Known, known_of, look_up, new_of};
 use super::posting::Post;
 use super::{answering, attaching};
 use crate::view::all_pending;
@@ -29,15 +30,6 @@ use crate::{Access, ApiError};
 const MAX_ATTEMPTS: usize = 32;
 /// The number of messages that are read at once.
 const BATCH: usize = 256;
-/// How far back a message that is sent is looked for: the same request may come twice.
-const MAX_LOOK_BACK: usize = 1024;
-
-/// A message of the history that a request repeats.
-struct Known {
-    /// Its position in the history; `None` while it waits for its run.
-    position: Option<usize>,
-    message: UserMessage,
-}
 
 /// Starts a turn with the messages that users wrote at the end of a chat, unless the session has them already.
 pub(super) async fn send(post: &Post<'_>) -> Result<Feed, ApiError> {
@@ -93,7 +85,8 @@ fn run_of(found: &Snapshot) -> Option<&RunId> {
 /// `is_first` is whether no run has started since the request was made.
 async fn next(post: &Post<'_>, found: Snapshot, is_first: bool) -> Result<Next, ApiError> {
     let tail = post.body.trailing_user_messages();
-    let known = look_up(post, &found, tail).await?;
+    let is_edit = edited(post, tail).is_some();
+    let known = look_up(post.app, &found, tail, is_edit).await?;
     if !known.is_empty() {
         // Where they stand is of the same moment as the rest, or the bubble of another turn would be shown.
         let now = post.caller.find(post.app, &post.session).await?;
@@ -107,19 +100,18 @@ async fn next(post: &Post<'_>, found: Snapshot, is_first: bool) -> Result<Next, 
         return edit(post, (found, is_first), tail, (message, &known)).await;
     }
     // What stood before it may have been taken back.
-    let is_repeated = match tail.iter().rfind(|message| !message.is_hidden()) {
+    let visible = tail.iter().rfind(|message| !message.is_hidden());
+    let is_repeated = match visible {
         Some(last) => is_known(last),
         None => tail.iter().all(is_known),
     };
     if is_repeated {
-        let last = tail
-            .iter()
-            .rev()
-            .find_map(|message| known_of(&known, message));
+        // A hidden one that is used again stands with the last turn that has it.
+        let last = visible.or(tail.last());
+        let last = last.and_then(|last| known_of(&known, last));
         return repeated(post, &found, last).await.map(Next::Feed);
     }
-    let from = tail.iter().rposition(is_known).map_or(0, |known| known + 1);
-    let new = tail.get(from..).unwrap_or_default();
+    let new = new_of(tail, &known);
     // What was answered together with the message is not lost.
     let pending = all_pending(post.app.store(), found.state.root()).await?;
     let intents = extract_resume_intent(&post.body.messages, &pending);
@@ -172,8 +164,7 @@ async fn edit(
         return Ok(Next::Sent(start(post, Some(found), messages, id).await));
     };
     let bubble = found.run.as_ref().map(Bubble::of);
-    let turn = bubble.filter(|bubble| position >= bubble.turn_begins_at);
-    let is_latest = turn.is_some();
+    let is_latest = bubble.is_some_and(|bubble| position >= bubble.turn_begins_at);
     let is_running = found.run.as_ref().is_some_and(|run| {
         run.status == RunStatus::Running
             && found.stop.as_ref().is_none_or(|stop| stop.run_id != run.id)
@@ -183,8 +174,9 @@ async fn edit(
     if is_latest && is_same && (is_running || !is_regenerated) {
         return repeated(post, &found, Some(edited)).await.map(Next::Feed);
     }
-    // Messages of earlier turns that nobody answered stand before it, too.
-    let first = turn.map_or(position, |turn| turn.turn_begins_at);
+    // The turn is taken back with all messages that began it. Those of earlier turns that nobody answered stand before
+    // it, too.
+    let first = first_of_turn(post.app, &found, position).await?;
     let is_before = |message: &IncomingMessage| {
         let position = known_of(known, message).and_then(|known| known.position);
         position.is_some_and(|position| position < first)
@@ -347,75 +339,6 @@ fn session_metadata(post: &Post<'_>, found: Option<&Snapshot>) -> BTreeMap<Strin
 
 fn fallback<'a>(post: &'a Post<'_>) -> Option<&'a Map<String, Value>> {
     post.body.metadata.as_ref()
-}
-
-fn known_of<'a>(known: &'a [Known], message: &IncomingMessage) -> Option<&'a Known> {
-    let id = message.id.as_deref()?;
-    known.iter().find(|known| {
-        known
-            .message
-            .id
-            .as_ref()
-            .is_some_and(|known| known.as_str() == id)
-    })
-}
-
-/// Looks for messages by their ids: among those that wait, and in the history from its end on. A message that is edited
-/// is looked for in all of it.
-async fn look_up(
-    post: &Post<'_>,
-    found: &Snapshot,
-    tail: &[IncomingMessage],
-) -> Result<Vec<Known>, ApiError> {
-    let ids: Vec<&str> = tail
-        .iter()
-        .filter_map(|message| message.id.as_deref())
-        .collect();
-    let is_wanted = |message: &UserMessage| {
-        let id = message.id.as_ref();
-        id.is_some_and(|id| ids.contains(&id.as_str()))
-    };
-    // Of a message that was edited while it waits the last text counts.
-    let waiting = found.inbox.iter().rev().flat_map(|row| &row.messages);
-    let mut known: Vec<_> = waiting
-        .filter(|message| is_wanted(message))
-        .map(|message| Known {
-            position: None,
-            message: message.clone(),
-        })
-        .collect();
-    let is_edit = edited(post, tail).is_some();
-    let limit = if is_edit { usize::MAX } else { MAX_LOOK_BACK };
-    let mut end = found.message_count;
-    while end > 0 && known.len() < ids.len() && found.message_count - end < limit {
-        let start = end.saturating_sub(BATCH);
-        let mut at = start;
-        while at < end {
-            let page = Page::new(at, end - at);
-            let read = post
-                .app
-                .store()
-                .messages(found.state.key(), page)
-                .await?
-                .items;
-            if read.is_empty() {
-                break;
-            }
-            for message in read {
-                if let Message::User(message) = message
-                    && is_wanted(&message)
-                {
-                    known.push(Known {
-                        position: Some(at),
-                        message,
-                    });
-                }
-                at += 1;
-            }
-        }
-        end = start;
-    }
-    Ok(known)
 }
 
 /// Whether two messages say the same.

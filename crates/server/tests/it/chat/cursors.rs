@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use helix_agents_core::SessionId;
 use helix_agents_core::memory::MemoryStore;
+use helix_agents_core::runtime::Runtime;
+use helix_agents_core::time::Clock;
 use serde_json::json;
 
 use super::agents::Desk;
@@ -73,6 +75,97 @@ async fn a_cursor_inside_of_a_bubble_gets_the_rest_of_it() {
         .unwrap();
     assert_eq!(whole(&answer), all[seen + 1..]);
     assert_eq!(answer.headers["x-session-id"], "s");
+}
+
+/// Retention makes a reply one piece, of which a client that stopped in its middle cannot be given the rest.
+///
+/// proves: CHT-09
+#[tokio::test]
+async fn a_cursor_into_a_condensed_turn_gets_the_whole_bubble() {
+    let folder = tempfile::tempdir().unwrap();
+    let desk = Desk::sqlite(folder.path(), "").await;
+    let mut page = Page::of(&desk);
+    page.say("count").await;
+    let mut live = desk.open(body(&[user("u2", "slow")])).await;
+    desk.place.outside.reached().await;
+    desk.tick();
+    let cursor = live.until("one").await.last().unwrap().id.unwrap();
+    desk.place.outside.open();
+    let all = Bubble::of(&live.end().await);
+    let last = all.cursor.unwrap();
+    desk.clock.advance(Duration::from_secs(11 * 60));
+    let backend = Runtime::backend(&desk.place.runtime);
+    let retention = backend.retention.as_ref().unwrap();
+    let now = desk.clock.now();
+    assert_eq!(retention.condense_old_turns(now, 10).await.unwrap(), 2);
+    let whole_bubble = whole(&desk.place.get("/chat/s/stream").await);
+    for at in cursor..last {
+        let answer = desk
+            .get_with("/chat/s/stream", &[("last-event-id", &at.to_string())])
+            .await;
+        let frames = whole(&answer);
+        assert_eq!(frames, whole_bubble, "{at}");
+        let text = Bubble::of(&frames).text();
+        assert_eq!(text, "one two three four five six", "{at}");
+    }
+    let end = desk
+        .get_with("/chat/s/stream", &[("last-event-id", &last.to_string())])
+        .await;
+    assert_eq!(end.status, 204);
+}
+
+/// A client that sends its message while the run goes on, with its position, misses nothing of it.
+///
+/// proves: CHT-09
+#[tokio::test]
+async fn a_message_without_new_answers_goes_on_at_the_position_of_its_client() {
+    let desk = Desk::new();
+    let mut live = desk.open(body(&[user("u0", "slow")])).await;
+    desk.place.outside.reached().await;
+    desk.tick();
+    let frames = live.until("one").await;
+    let is_first = |frame: &Frame| frame.chunk["type"] == "reasoning-delta";
+    let seen = frames.iter().position(is_first).unwrap();
+    let shown = Bubble::of(&frames[..=seen]).message;
+    let at = frames[seen].id.unwrap().to_string();
+    let mut page = Page::of(&desk);
+    page.messages = vec![user("u0", "slow"), shown.clone()];
+    let answer = desk.open_after(page.body(), &at).await;
+    desk.place.outside.open();
+    let mut bubble = Bubble::on(shown);
+    bubble.read(&answer.end().await);
+    assert_eq!(bubble.text(), "one two three four five six");
+    assert_eq!(bubble.id(), "msg-1");
+    live.end().await;
+}
+
+/// The output of a call that the client has not seen would end its stream with an error.
+///
+/// proves in part: CHT-09
+#[tokio::test]
+async fn a_message_is_told_no_output_of_a_call_that_it_does_not_have() {
+    for has_call in [false, true] {
+        let desk = Desk::new();
+        let mut live = desk.open(body(&[user("u0", "gate")])).await;
+        desk.place.outside.reached().await;
+        desk.tick();
+        let frames = live.until("tool-input-available").await;
+        let mut message = Bubble::of(&frames).message;
+        if !has_call {
+            message["parts"] = json!([{ "type": "step-start" }]);
+        }
+        let mut page = Page::of(&desk);
+        page.messages = vec![user("u0", "gate"), message.clone()];
+        let answer = desk.open(page.body()).await;
+        desk.place.outside.open();
+        let frames = answer.end().await;
+        let has_output = kinds(&frames).contains(&"tool-output-available");
+        assert_eq!(has_output, has_call);
+        let mut bubble = Bubble::on(message);
+        bubble.read(&frames);
+        assert_eq!(bubble.text(), "passed: done");
+        live.end().await;
+    }
 }
 
 /// proves: CHT-09

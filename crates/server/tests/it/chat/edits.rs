@@ -275,6 +275,46 @@ async fn equal_edits_at_the_same_time_run_once() {
     }
 }
 
+/// The other messages with which a turn began stay when one of them is answered once more or edited.
+///
+/// proves: CHT-11
+#[tokio::test]
+async fn an_earlier_turn_keeps_the_messages_before_the_one_that_is_edited() {
+    let hidden = {
+        let mut message = user("u0", "a hint");
+        message["metadata"] = json!({ "hidden": true });
+        message
+    };
+    for (first, how) in [
+        (user("u0", "first"), "again"),
+        (user("u0", "first"), "edit"),
+        (hidden.clone(), "again"),
+        (hidden, "edit"),
+    ] {
+        let desk = Desk::new();
+        let mut page = Page::of(&desk);
+        page.messages.push(first.clone());
+        page.say("count").await;
+        page.say("count").await;
+        let (request, text) = match how {
+            "again" => (again(&page.messages[..2]), "count"),
+            _ => (edit(&[first.clone(), user("u1", "edit me")]), "edit me"),
+        };
+        let bubble = send(&desk, request.clone()).await;
+        let before = first["parts"][0]["text"].as_str().unwrap();
+        assert_eq!(desk.seen.last_users(), [before, text]);
+        let snapshot = desk.snapshot().await;
+        let is_shown = first.get("metadata").is_none();
+        let shown = if is_shown { &["u0", "u1"][..] } else { &["u1"] };
+        assert_eq!(ids(&snapshot), [shown, &[bubble.id()]].concat());
+        // The same request again finds both.
+        if how == "edit" {
+            assert_eq!(send(&desk, request).await.message, bubble.message);
+            assert_eq!(desk.seen.calls(), 3);
+        }
+    }
+}
+
 /// An id that the session does not have is that of a new message, and one of another role edits nothing.
 #[tokio::test]
 async fn only_user_messages_of_the_session_are_edited() {

@@ -1,5 +1,10 @@
 //! New user messages: several, hidden ones, files and metadata.
 
+use helix_agents_core::SessionId;
+use helix_agents_core::message::UserMessage;
+use helix_agents_core::runtime::Runtime;
+use helix_agents_core::store::{Change, Commit};
+use helix_agents_core::time::Clock;
 use serde_json::{Value, json};
 
 use super::agents::Desk;
@@ -179,6 +184,75 @@ async fn hidden_messages_alone_begin_a_turn() {
         .map(|message| &message["id"])
         .collect();
     assert_eq!(ids, ["u1", "msg-1", "msg-3"]);
+}
+
+/// An application that gives the model the same hint with each turn may give it the same id, too.
+///
+/// proves: CHT-08
+#[tokio::test]
+async fn a_hidden_message_whose_id_is_used_again_is_of_the_new_turn() {
+    for is_first in [true, false] {
+        let desk = Desk::new();
+        let mut all = Vec::new();
+        let mut bubbles = Vec::new();
+        let mut requests = Vec::new();
+        for turn in 1..=3 {
+            let hint = hidden("ctx", &format!("hint {turn}"));
+            let mut sent = vec![user(&format!("u{turn}"), "count")];
+            sent.insert(usize::from(!is_first), hint);
+            let request = body(&[all.clone(), sent.clone()].concat());
+            let bubble = Bubble::of(&whole(&post(&desk, request.clone()).await));
+            let users = desk.seen.last_users();
+            assert_eq!(users.len(), 2 * turn, "{users:?}");
+            assert!(users.contains(&format!("hint {turn}")), "{users:?}");
+            all.push(user(&format!("u{turn}"), "count"));
+            all.push(bubble.message.clone());
+            bubbles.push(bubble);
+            requests.push(request);
+        }
+        // The same requests again are answered by their own turns.
+        for (request, bubble) in requests.into_iter().zip(bubbles) {
+            let again = Bubble::of(&whole(&post(&desk, request).await));
+            assert_eq!(essence(&again.message), essence(&bubble.message));
+        }
+        assert_eq!(desk.seen.calls(), 3);
+    }
+}
+
+/// What stands after a message that was never answered was sent with it, and is not sent again.
+#[tokio::test]
+async fn what_was_sent_with_a_message_is_not_sent_again_with_the_next() {
+    let desk = Desk::new();
+    let first = [
+        hidden("h0", "before"),
+        user("u1", "fail"),
+        hidden("h1", "after"),
+    ];
+    post(&desk, body(&first)).await;
+    let mut next = first.to_vec();
+    next.push(user("u2", "count"));
+    let bubble = Bubble::of(&whole(&post(&desk, body(&next)).await));
+    assert_eq!(bubble.text(), "turn 2");
+    assert_eq!(desk.seen.last_users(), ["before", "fail", "after", "count"]);
+}
+
+/// The messages with which the latest turn began are found, however long the turn is.
+///
+/// proves: CHT-06
+#[tokio::test]
+async fn the_same_request_for_a_long_turn_runs_once() {
+    let desk = Desk::new();
+    let sent = body(&[user("u1", "count")]);
+    let bubble = Bubble::of(&whole(&post(&desk, sent.clone()).await));
+    let mut commit = Commit::new(SessionId::new("s").unwrap(), desk.clock.now());
+    for _ in 0..1400 {
+        commit = commit.then(Change::AppendUser(UserMessage::hidden("a note")));
+    }
+    let store = &Runtime::backend(&desk.place.runtime).store;
+    store.commit(commit).await.unwrap();
+    let again = Bubble::of(&whole(&post(&desk, sent).await));
+    assert_eq!(again.message, bubble.message);
+    assert_eq!(desk.seen.calls(), 1);
 }
 
 /// proves: CHT-08

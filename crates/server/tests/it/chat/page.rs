@@ -190,6 +190,14 @@ impl Desk {
         Live::of(self.place.app.clone().oneshot(request).await.unwrap())
     }
 
+    /// Sends a body as the client that has everything up to here, and returns the stream of the response.
+    pub(crate) async fn open_after(&self, body: Value, cursor: &str) -> Live {
+        let mut request = request(ALICE, "POST", "/chat", Some(body));
+        let cursor = HeaderValue::from_str(cursor).unwrap();
+        request.headers_mut().insert("last-event-id", cursor);
+        Live::of(self.place.app.clone().oneshot(request).await.unwrap())
+    }
+
     /// Reads the stream of the chat from the beginning of its bubble.
     pub(crate) async fn watch(&self) -> Live {
         let request = request(ALICE, "GET", "/chat/s/stream", None);

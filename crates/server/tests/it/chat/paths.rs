@@ -102,7 +102,10 @@ async fn an_answer_while_others_wait_opens_no_step() {
     let bubble = page.send().await;
     assert_eq!(bubble.finish.as_deref(), Some("tool-calls"));
     assert_eq!(page.messages, answered);
+    let told = page.last.told("pending").into_iter().cloned();
+    let told: Vec<_> = told.collect();
     let pending = desk.pending().await;
+    assert_eq!(told, std::slice::from_ref(&pending));
     assert_eq!(pending.as_array().unwrap().len(), 1);
     assert_eq!(pending[0]["toolCallId"], "q2");
     assert_eq!(desk.snapshot().await["pending"], pending);
