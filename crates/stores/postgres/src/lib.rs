@@ -99,6 +99,7 @@ mod sessions;
 mod states;
 mod store;
 mod stream_manager;
+mod stream_removals;
 mod stream_rows;
 mod streams;
 mod tls;

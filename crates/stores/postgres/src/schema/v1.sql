@@ -144,14 +144,16 @@ CREATE TABLE @due (
 CREATE INDEX ON @due (agent, kind, since, name);
 CREATE INDEX ON @due (kind, since);
 
--- One stream per root, under the number of its session. `edits` counts removals of chunks.
+-- One stream per root, under the number of its session. `edits` counts removals of chunks. Up to `condensed` there
+-- are no deltas for readers; up to `swept` none are stored.
 CREATE TABLE @stream (
     key bigint PRIMARY KEY,
     status text NOT NULL,
     last bigint NOT NULL,
     trimmed bigint NOT NULL,
     condensed bigint NOT NULL,
-    edits bigint NOT NULL
+    edits bigint NOT NULL,
+    swept bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
 -- A batch of chunks, one line each; a chunk that was removed is an empty line. `delta`: whether they were streamed.
@@ -189,9 +191,10 @@ CREATE TABLE @probe (id smallint PRIMARY KEY, written bigint NOT NULL);
 CREATE FUNCTION @now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS
     $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint $$;
 
--- Deletes a session with all its rows, and its stream.
+-- Deletes a session with all its rows, and its stream. That goes first: whoever removes chunks has locked it before.
 CREATE FUNCTION @drop_session(dropped bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
+    DELETE FROM @stream WHERE key = dropped;
     DELETE FROM @message WHERE session = dropped;
     DELETE FROM @usage WHERE session = dropped;
     DELETE FROM @state WHERE session = dropped;
@@ -205,7 +208,6 @@ BEGIN
     DELETE FROM @due WHERE session = dropped;
     DELETE FROM @label WHERE session = dropped;
     DELETE FROM @chunk WHERE stream = dropped;
-    DELETE FROM @stream WHERE key = dropped;
     DELETE FROM @session WHERE key = dropped;
 END $$;
 

@@ -26,5 +26,7 @@ mod opening;
 mod round_trips;
 /// Every scenario under random schedules.
 mod schedules;
+/// What reads and removals of chunks fetch and lock.
+mod streams;
 /// Writes of one process wake those who wait in another.
 mod waking;
