@@ -16,7 +16,8 @@
 //! locks of the headers are what makes commits happen one after another.
 //!
 //! A read is made again if its connection is lost; a write never is. It is reported as unavailable, since it may have
-//! been made, and the library looks before it repeats a commit.
+//! been made, and the library looks before it repeats a commit. An append of deltas that the server has not come to by
+//! then is forbidden by that look, so that none is made twice.
 //!
 //! # What is durable
 //!
@@ -77,6 +78,7 @@ mod cuts;
 mod database;
 mod due;
 mod error;
+mod given_up;
 mod headers;
 mod key_blocks;
 mod listeners;

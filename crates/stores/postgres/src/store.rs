@@ -16,6 +16,7 @@ use crate::address::Address;
 use crate::config::PostgresConfig;
 use crate::database::Database;
 use crate::error::{Error, Result};
+use crate::given_up::GivenUp;
 use crate::key_blocks::KeyBlocks;
 use crate::listeners::{Listener, Listeners, Subject, Topic};
 use crate::operation_error::OperationError;
@@ -56,6 +57,7 @@ pub(crate) struct Inner {
     pub(crate) remembered: Remembered,
     pub(crate) turns: Turns,
     pub(crate) keys: KeyBlocks,
+    pub(crate) given_up: GivenUp,
     /// What is asked of the outbox, and what is to be removed from it; `None` if there is none.
     pub(crate) outbox: Option<OutboxQueues>,
     listeners: Arc<Listeners>,
@@ -158,6 +160,7 @@ impl PostgresStore {
             clock: ServerClock::default(),
             turns: Turns::default(),
             keys: KeyBlocks::default(),
+            given_up: GivenUp::default(),
             outbox,
             listeners,
             told,

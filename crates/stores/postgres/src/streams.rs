@@ -10,6 +10,7 @@ use helix_agents_core::stream::{
 use tokio_postgres::types::Type;
 
 use crate::convert;
+use crate::given_up;
 use crate::headers::{self, ReadHeaders};
 use crate::operation_error::OperationError;
 use crate::remembered::Known;
@@ -70,6 +71,7 @@ pub(crate) async fn read(
     after: Sequence,
     limit: usize,
 ) -> Result<Vec<StoredChunk>, OperationError> {
+    given_up::look(on, root).await?;
     // A row that begins with one of these sequences does not end later than the last one of the longest.
     let sql = format!(
         "SELECT c.last, c.first, c.data, t.last, t.trimmed FROM @stream t \
@@ -139,6 +141,7 @@ pub(crate) async fn append_deltas(
     let batches = stream_rows::batches(chunks)?;
     let (counts, texts): (Vec<i64>, Vec<Vec<u8>>) = batches.into_iter().unzip();
     let added = convert::count(chunks.len());
+    let append = on.given_up.number();
     let mut is_fresh = false;
     for _ in 0..ATTEMPTS {
         let known = match is_fresh {
@@ -162,7 +165,7 @@ pub(crate) async fn append_deltas(
         let rows = on
             .database
             .write(
-                "SELECT @append($1, $2, $3, $4, $5, $6)",
+                "SELECT @append($1, $2, $3, $4, $5, $6, $7)",
                 &[
                     (&keys, Type::INT8_ARRAY),
                     (&versions, Type::INT8_ARRAY),
@@ -170,11 +173,16 @@ pub(crate) async fn append_deltas(
                     (&counts, Type::INT8_ARRAY),
                     (&texts, Type::BYTEA_ARRAY),
                     (&added, Type::INT8),
+                    (&append, Type::INT8),
                 ],
             )
             .await;
         let done = match rows {
             Err(error) if error.is_conflict() => Written::Conflict,
+            Err(error) if error.is_unsure() => {
+                on.given_up.add(&writer.root, append);
+                return Err(error);
+            }
             rows => written(on, asked, &rows?)?,
         };
         match done {

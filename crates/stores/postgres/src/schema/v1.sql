@@ -145,7 +145,7 @@ CREATE INDEX ON @due (agent, kind, since, name);
 CREATE INDEX ON @due (kind, since);
 
 -- One stream per root, under the number of its session. `edits` counts removals of chunks. Up to `condensed` there
--- are no deltas for readers; up to `swept` none are stored.
+-- are no deltas for readers; up to `swept` none are stored. `forbidden` are appends that must not be made any more.
 CREATE TABLE @stream (
     key bigint PRIMARY KEY,
     status text NOT NULL,
@@ -153,7 +153,8 @@ CREATE TABLE @stream (
     trimmed bigint NOT NULL,
     condensed bigint NOT NULL,
     edits bigint NOT NULL,
-    swept bigint NOT NULL DEFAULT 0
+    swept bigint NOT NULL DEFAULT 0,
+    forbidden bigint[] NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 50);
 
 -- A batch of chunks, one line each; a chunk that was removed is an empty line. `delta`: whether they were streamed.
@@ -399,9 +400,11 @@ BEGIN
 END $$;
 
 -- Appends deltas of a writer that was judged by the headers of these sessions, in the order of their names. A version
--- of -1 stands for any. Returns as `commit`.
+-- of -1 stands for any. Fails if its number is forbidden: then there is a stream, and it cannot begin. Returns as
+-- `commit`.
 CREATE FUNCTION @append(
-    s_key bigint[], s_version bigint[], t_key bigint, c_count bigint[], c_data bytea[], c_added bigint
+    s_key bigint[], s_version bigint[], t_key bigint, c_count bigint[], c_data bytea[], c_added bigint,
+    a_number bigint
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     i integer;
@@ -413,7 +416,12 @@ BEGIN
             RETURN ARRAY[0, 0, @now_ms()];
         END IF;
     END LOOP;
-    place := @advance(t_key, c_added, NULL, 0);
+    UPDATE @stream SET last = last + c_added WHERE key = t_key AND a_number <> ALL (forbidden)
+        RETURNING last - c_added INTO place;
+    IF NOT FOUND THEN
+        INSERT INTO @stream VALUES (t_key, 'active', c_added, 0, 0, 0);
+        place := 0;
+    END IF;
     FOR i IN 1 .. coalesce(array_length(c_count, 1), 0) LOOP
         INSERT INTO @chunk VALUES (t_key, place + c_count[i], place + 1, true, c_data[i]);
         place := place + c_count[i];

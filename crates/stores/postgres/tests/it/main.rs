@@ -26,7 +26,7 @@ mod opening;
 mod round_trips;
 /// Every scenario under random schedules.
 mod schedules;
-/// What reads and removals of chunks fetch and lock.
+/// What reads and removals of chunks fetch, and appends whose answer does not come.
 mod streams;
 /// Writes of one process wake those who wait in another.
 mod waking;

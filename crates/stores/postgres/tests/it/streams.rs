@@ -1,11 +1,12 @@
-//! What reads and removals of chunks fetch and lock.
+//! What reads and removals of chunks fetch, and appends whose answer does not come.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use helix_agents_core::SessionId;
 use helix_agents_core::store::{Change, Commit, Fence, SessionStore};
 use helix_agents_core::stream::{
-    Chunk, ChunkOrigin, ChunkPayload, Sequence, StreamManager, StreamWriter,
+    Chunk, ChunkOrigin, ChunkPayload, Sequence, StreamError, StreamManager, StreamWriter,
 };
 use helix_agents_store_postgres::PostgresStore;
 use serde_json::json;
@@ -21,6 +22,8 @@ use crate::server::{config, open, schema, try_open, url, with_server};
 const ROW: usize = 250;
 /// The number of chunks that a reader asks for.
 const PAGE: usize = 256;
+/// Nothing takes as long.
+const LONG: Duration = Duration::from_secs(60);
 
 /// A chunk whose content is nowhere else.
 fn event(session: &SessionId, number: usize) -> Chunk {
@@ -224,5 +227,104 @@ fn a_session_is_deleted_beside_a_removal_of_chunks_without_a_deadlock() {
         );
         client.batch_execute("COMMIT").await.unwrap();
         deleting.await.unwrap().unwrap();
+    });
+}
+
+/// The server gets to an append after its writer has given it up, looked, and appended again: in the place that is
+/// named another transaction holds it.
+async fn an_append_is_held(lock: &str) {
+    let name = schema();
+    let settings = config(&name).notifications(false);
+    let store = open(settings.response_timeout(Duration::from_secs(1))).await;
+    let (session, writer) = running(&store).await;
+    let said = on("s").say(event(&session, 0));
+    store.commit(said).await.unwrap();
+    let (client, _task) = connect().await;
+    client.batch_execute("BEGIN").await.unwrap();
+    let lock = format!("SELECT 1 FROM {name}.{lock} FOR UPDATE");
+    client.query(&lock, &[]).await.unwrap();
+    let deltas = || vec![delta(&session, "a"), delta(&session, "b")];
+    let lost = store.append_deltas(&writer, deltas()).await;
+    assert!(matches!(lost, Err(StreamError::Store(_))), "{lost:?}");
+    // As the library does it: nothing is appended before a look has said whether the first one was.
+    let look = async || StreamManager::read(&store, &session, Sequence(1), PAGE).await;
+    let mut seen = look().await;
+    client.batch_execute("COMMIT").await.unwrap();
+    while seen.is_err() {
+        seen = look().await;
+    }
+    if seen.unwrap().is_empty() {
+        store.append_deltas(&writer, deltas()).await.unwrap();
+    }
+    // Whoever waited for the lock has ended.
+    let (watcher, _watching) = connect().await;
+    let sql = "SELECT 1 FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid() \
+               AND position($1 IN query) > 0";
+    while !watcher.query(sql, &[&name]).await.unwrap().is_empty() {}
+    assert_eq!(sequences(&store, &session).await, [1, 2, 3], "{lock}");
+}
+
+#[test]
+fn an_append_that_was_given_up_and_waits_for_its_stream_is_not_made_beside_the_next() {
+    with_server(async {
+        let held = tokio::time::timeout(LONG, an_append_is_held("stream"));
+        held.await.unwrap();
+    });
+}
+
+#[test]
+fn an_append_that_was_given_up_and_waits_for_its_session_is_not_made_beside_the_next() {
+    with_server(async {
+        let held = tokio::time::timeout(LONG, an_append_is_held("session"));
+        held.await.unwrap();
+    });
+}
+
+/// As the one before, of a stream that begins with it.
+#[test]
+fn an_append_that_was_given_up_does_not_begin_a_stream() {
+    with_server(async {
+        let name = schema();
+        let settings = config(&name).notifications(false);
+        let store = open(settings.response_timeout(Duration::from_secs(1))).await;
+        let (session, writer) = running(&store).await;
+        let (client, _task) = connect().await;
+        client.batch_execute("BEGIN").await.unwrap();
+        let lock = format!("SELECT 1 FROM {name}.session FOR UPDATE");
+        client.query(&lock, &[]).await.unwrap();
+        let deltas = || vec![delta(&session, "a")];
+        store.append_deltas(&writer, deltas()).await.unwrap_err();
+        let seen = StreamManager::read(&store, &session, Sequence::START, PAGE).await;
+        assert_eq!(seen.unwrap(), []);
+        client.batch_execute("COMMIT").await.unwrap();
+        store.append_deltas(&writer, deltas()).await.unwrap();
+        let (watcher, _watching) = connect().await;
+        let sql = "SELECT 1 FROM pg_stat_activity WHERE state = 'active' \
+                   AND pid <> pg_backend_pid() AND position($1 IN query) > 0";
+        while !watcher.query(sql, &[&name]).await.unwrap().is_empty() {}
+        assert_eq!(sequences(&store, &session).await, [1]);
+    });
+}
+
+/// It must not be created by a look.
+#[test]
+fn a_look_at_a_session_that_is_gone_finds_nothing() {
+    with_server(async {
+        let name = schema();
+        let settings = config(&name).notifications(false);
+        let store = open(settings.response_timeout(Duration::from_secs(1))).await;
+        let (session, writer) = running(&store).await;
+        let (client, _task) = connect().await;
+        client.batch_execute("BEGIN").await.unwrap();
+        let lock = format!("SELECT 1 FROM {name}.session FOR UPDATE");
+        client.query(&lock, &[]).await.unwrap();
+        let deltas = vec![delta(&session, "a")];
+        store.append_deltas(&writer, deltas).await.unwrap_err();
+        client.batch_execute("COMMIT").await.unwrap();
+        let delete = Commit::new(session.clone(), NOW).then(Change::Delete);
+        store.commit(delete).await.unwrap();
+        let seen = StreamManager::read(&store, &session, Sequence::START, PAGE).await;
+        assert_eq!(seen.unwrap(), []);
+        assert_eq!(store.info(&session).await.unwrap(), None);
     });
 }
