@@ -28,7 +28,7 @@ CREATE INDEX ON @session (agent, created, key);
 CREATE INDEX ON @session (status, created, key);
 CREATE INDEX ON @session (parent, created, key) WHERE parent IS NOT NULL;
 
--- Tags and metadata entries.
+-- Tags and metadata entries; of a long one a digest.
 CREATE TABLE @label (
     session bigint NOT NULL,
     label bytea NOT NULL,
