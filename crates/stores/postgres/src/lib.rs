@@ -50,8 +50,8 @@
 //!
 //! - The URL is `postgres://user:password@host:port/database`, with the parameters of libpq: `sslmode` (`disable`,
 //!   `prefer`, `require`, `verify-ca`, `verify-full`), `sslrootcert`, `connect_timeout`, and `host` for a folder with a
-//!   unix socket. As in libpq only the `verify` modes, or an `sslrootcert`, verify the certificate of the server; both
-//!   of them verify its name, too.
+//!   unix socket. As in libpq only the `verify` modes, or an `sslrootcert`, verify the certificate of the server. Here all
+//!   of these verify its name, too, and insist on TLS unless `sslmode` is `disable`.
 //! - [`PostgresConfig::connections`]: 16 by default, and up to two for notifications.
 //! - Behind pgbouncer with `pool_mode = transaction`: switch [prepared statements](PostgresConfig::prepared_statements)
 //!   off, and give the direct address as [`PostgresConfig::listen_url`], or switch
