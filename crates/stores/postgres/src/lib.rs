@@ -105,6 +105,7 @@ mod stream_removals;
 mod stream_rows;
 mod streams;
 mod tls;
+mod told;
 mod turns;
 mod writable;
 mod write;

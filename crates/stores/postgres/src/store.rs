@@ -9,7 +9,6 @@ use helix_agents_core::SessionId;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::time::Timestamp;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
 use crate::address::Address;
@@ -19,11 +18,13 @@ use crate::error::{Error, Result};
 use crate::given_up::GivenUp;
 use crate::key_blocks::KeyBlocks;
 use crate::listeners::{Listener, Listeners, Subject, Topic};
+use crate::notifications::Channel;
 use crate::operation_error::OperationError;
 use crate::outbox::OutboxQueues;
 use crate::remembered::Remembered;
 use crate::schema::Schema;
 use crate::server_clock::ServerClock;
+use crate::told::Told;
 use crate::turns::Turns;
 use crate::{notifications, poller};
 
@@ -62,7 +63,7 @@ pub(crate) struct Inner {
     pub(crate) outbox: Option<OutboxQueues>,
     listeners: Arc<Listeners>,
     /// Changes to tell to other processes; `None` if they are not told.
-    told: Option<UnboundedSender<Vec<Topic>>>,
+    told: Option<Arc<Told>>,
     address: Address,
     runtime: Handle,
 }
@@ -134,13 +135,16 @@ impl PostgresStore {
             config.poll_interval,
         ))];
         let told = config.notifies.then(|| {
-            let (told, changes) = unbounded_channel();
-            let channel = database.schema.channel();
-            let patience = config.response_timeout;
-            let sending =
-                notifications::send(listening.clone(), channel.clone(), changes, patience);
+            let told = Arc::new(Told::default());
+            let channel = Channel {
+                address: listening,
+                name: database.schema.channel(),
+                connecting: config.connect_timeout,
+                answering: config.response_timeout,
+            };
+            let sending = notifications::send(channel.clone(), Arc::clone(&told));
             running.push(runtime.spawn(sending));
-            let receiving = notifications::receive(listening, channel, Arc::clone(&listeners));
+            let receiving = notifications::receive(channel, Arc::clone(&listeners));
             running.push(runtime.spawn(receiving));
             told
         });
@@ -207,8 +211,7 @@ impl Inner {
         }
         self.listeners.ring(topics.iter().copied());
         if let Some(told) = &self.told {
-            // The task ends with the store.
-            let _ = told.send(topics);
+            told.add(topics);
         }
     }
 

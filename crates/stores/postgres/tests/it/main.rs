@@ -20,6 +20,8 @@ mod contract;
 mod crashes;
 /// Lost connections, and servers that die.
 mod faults;
+/// Notifications that cannot be had.
+mod listening;
 /// Errors of opening a store, and migrations.
 mod opening;
 /// How often the database is asked.
