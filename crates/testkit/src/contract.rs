@@ -365,6 +365,7 @@ suite! { ($)
     }
     listing {
         each_filter_of_a_list_selects_what_it_names,
+        sessions_are_found_by_a_large_metadata_value,
         filters_of_a_list_combine,
         a_list_follows_changes,
         pages_of_a_list_are_stable_and_capped,

@@ -62,6 +62,8 @@ impl Address {
             _ if is_local => SslMode::Disable,
             Some("disable") => SslMode::Disable,
             Some("require" | "verify-ca" | "verify-full") => SslMode::Require,
+            // A certificate that is verified only if there is one protects from nothing.
+            _ if verification == Verification::Full => SslMode::Require,
             _ => SslMode::Prefer,
         });
         if config.get_application_name().is_none() {
@@ -164,6 +166,21 @@ mod tests {
         assert_eq!(mode("postgres://h/d?sslmode=require"), SslMode::Require);
         let address = parse("postgres:///d?host=/run/pg&sslmode=disable&port=1&user=u").unwrap();
         assert_eq!(address.to_string(), "/run/pg:1/d");
+    }
+
+    /// Otherwise a server, or whoever answers in its place, would be believed that it has no TLS.
+    #[test]
+    fn certificates_to_verify_with_make_tls_a_must() {
+        // A file without a certificate is one that trusts nobody.
+        let roots = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let mode = |rest: &str| {
+            let url = format!("postgres://h/d?sslrootcert={roots}{rest}");
+            parse(&url).unwrap().config.get_ssl_mode()
+        };
+        assert_eq!(mode(""), SslMode::Require);
+        assert_eq!(mode("&sslmode=prefer"), SslMode::Require);
+        assert_eq!(mode("&sslmode=require"), SslMode::Require);
+        assert_eq!(mode("&sslmode=disable"), SslMode::Disable);
     }
 
     #[test]

@@ -16,7 +16,8 @@
 //! locks of the headers are what makes commits happen one after another.
 //!
 //! A read is made again if its connection is lost; a write never is. It is reported as unavailable, since it may have
-//! been made, and the library looks before it repeats a commit.
+//! been made, and the library looks before it repeats a commit. An append of deltas that the server has not come to by
+//! then is forbidden by that look, so that none is made twice.
 //!
 //! # What is durable
 //!
@@ -49,8 +50,8 @@
 //!
 //! - The URL is `postgres://user:password@host:port/database`, with the parameters of libpq: `sslmode` (`disable`,
 //!   `prefer`, `require`, `verify-ca`, `verify-full`), `sslrootcert`, `connect_timeout`, and `host` for a folder with a
-//!   unix socket. As in libpq only the `verify` modes, or an `sslrootcert`, verify the certificate of the server; both
-//!   of them verify its name, too.
+//!   unix socket. As in libpq only the `verify` modes, or an `sslrootcert`, verify the certificate of the server. Here all
+//!   of these verify its name, too, and insist on TLS unless `sslmode` is `disable`.
 //! - [`PostgresConfig::connections`]: 16 by default, and up to two for notifications.
 //! - Behind pgbouncer with `pool_mode = transaction`: switch [prepared statements](PostgresConfig::prepared_statements)
 //!   off, and give the direct address as [`PostgresConfig::listen_url`], or switch
@@ -77,6 +78,7 @@ mod cuts;
 mod database;
 mod due;
 mod error;
+mod given_up;
 mod headers;
 mod key_blocks;
 mod listeners;
@@ -99,9 +101,11 @@ mod sessions;
 mod states;
 mod store;
 mod stream_manager;
+mod stream_removals;
 mod stream_rows;
 mod streams;
 mod tls;
+mod told;
 mod turns;
 mod writable;
 mod write;

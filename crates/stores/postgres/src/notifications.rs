@@ -3,14 +3,12 @@
 //! `NOTIFY` takes a lock of the whole database when its transaction ends, so it is no part of a commit's transaction.
 //! What has changed is gathered while a notification is under way, and sent with the next one.
 
-use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 use tokio_postgres::types::Type;
 use tokio_postgres::{AsyncMessage, Client};
@@ -18,6 +16,7 @@ use tokio_postgres::{AsyncMessage, Client};
 use crate::address::{Address, RawConnection};
 use crate::database::Param;
 use crate::listeners::{Listeners, Topic};
+use crate::told::Told;
 
 /// The most topics in one notification, whose text may have 8000 bytes.
 const TOPICS: usize = 400;
@@ -30,32 +29,43 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// others, too.
 const NOTIFY: &str = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)";
 
-/// Sends what has changed, until the store is gone. A server that does not answer within `patience` is given up.
-pub(crate) async fn send(
-    address: Address,
-    channel: String,
-    mut changes: UnboundedReceiver<Vec<Topic>>,
-    patience: Duration,
-) {
+/// Where notifications are sent and received, and how long a server is waited for.
+#[derive(Debug, Clone)]
+pub(crate) struct Channel {
+    pub(crate) address: Address,
+    pub(crate) name: String,
+    /// Until there is a connection.
+    pub(crate) connecting: Duration,
+    /// Until something is answered on it.
+    pub(crate) answering: Duration,
+}
+
+/// Why there is no connection for notifications.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+impl Channel {
+    async fn connect(&self) -> Result<(Client, RawConnection), Failure> {
+        Ok(tokio::time::timeout(self.connecting, self.address.connect()).await??)
+    }
+}
+
+/// Sends what has changed, until the store is gone.
+pub(crate) async fn send(channel: Channel, told: Arc<Told>) {
     let mut sender: Option<Sender> = None;
-    while let Some(first) = changes.recv().await {
-        let mut topics: BTreeSet<Topic> = first.into_iter().collect();
-        while let Ok(more) = changes.try_recv() {
-            topics.extend(more);
-        }
+    loop {
+        let topics = told.take().await;
         let usable = sender.take().filter(|sender| !sender.client.is_closed());
         let usable = match usable {
             Some(sender) => Some(sender),
-            None => Sender::connect(&address).await,
+            None => Sender::connect(&channel).await,
         };
         let Some(open) = usable else {
             // Others notice the changes when they poll.
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let topics: Vec<Topic> = topics.into_iter().collect();
-        let sending = open.notify(&channel, &topics);
-        match tokio::time::timeout(patience, sending).await {
+        let sending = open.notify(&channel.name, &topics);
+        match tokio::time::timeout(channel.answering, sending).await {
             Ok(Ok(())) => sender = Some(open),
             Ok(Err(error)) => tracing::debug!(event = "postgres.not_notified", %error),
             Err(error) => tracing::debug!(event = "postgres.not_notified", %error),
@@ -71,8 +81,8 @@ struct Sender {
 }
 
 impl Sender {
-    async fn connect(address: &Address) -> Option<Self> {
-        let (client, connection) = address.connect().await.ok()?;
+    async fn connect(channel: &Channel) -> Option<Self> {
+        let (client, connection) = channel.connect().await.ok()?;
         let task = tokio::spawn(async move {
             // Whoever sends is told of errors.
             let _ = connection.await;
@@ -99,44 +109,46 @@ impl Drop for Sender {
 
 /// Wakes the listeners of what others have changed, from the first time that somebody listens until the store is
 /// gone.
-pub(crate) async fn receive(address: Address, channel: String, listeners: Arc<Listeners>) {
+pub(crate) async fn receive(channel: Channel, listeners: Arc<Listeners>) {
+    let mut is_known = false;
     loop {
         listeners.wait_for_any().await;
-        match address.connect().await {
-            Ok((client, connection)) => hear(&client, connection, &channel, &listeners).await,
-            Err(error) => tracing::debug!(event = "postgres.not_listening", %error),
+        match hear(&channel, &listeners).await {
+            Ok(()) => is_known = false,
+            Err(error) if is_known => tracing::debug!(event = "postgres.not_listening", %error),
+            Err(error) => {
+                is_known = true;
+                let address = &channel.address;
+                tracing::warn!(
+                    event = "postgres.not_listening", %address, %error,
+                    "changes by other processes are noticed by polling alone; check `listen_url`"
+                );
+            }
         }
-        // What happened meanwhile was not heard.
-        listeners.ring_all();
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// Listens until the connection ends.
-async fn hear(
-    client: &Client,
-    mut connection: RawConnection,
-    channel: &str,
-    listeners: &Listeners,
-) {
-    let listen = format!("LISTEN \"{channel}\"");
-    let mut asked = pin!(async {
-        let listening = client.batch_execute(&listen).await;
-        listeners.ring_all();
-        listening
-    });
-    let mut is_asked = false;
+/// Listens until the connection ends. Fails if it never listened.
+async fn hear(channel: &Channel, listeners: &Listeners) -> Result<(), Failure> {
+    let (client, mut connection) = channel.connect().await?;
+    let listen = format!("LISTEN \"{}\"", channel.name);
+    let asking = client.batch_execute(&listen);
+    let mut asked = pin!(tokio::time::timeout(channel.answering, asking));
+    let mut listens = false;
     loop {
         let next = poll_fn(|context| connection.poll_message(context));
-        let next = match is_asked {
+        let next = match listens {
             true => next.await,
             false => match select(next, asked.as_mut()).await {
                 Either::Left((next, _)) => next,
-                Either::Right((Ok(()), _)) => {
-                    is_asked = true;
+                Either::Right((answer, _)) => {
+                    answer??;
+                    listens = true;
+                    // What happened before was not heard.
+                    listeners.ring_all();
                     continue;
                 }
-                Either::Right((Err(_), _)) => return,
             },
         };
         match next {
@@ -144,7 +156,9 @@ async fn hear(
                 listeners.ring(Topic::parse(told.payload()));
             }
             Some(Ok(_)) => {}
-            Some(Err(_)) | None => return,
+            Some(Err(_)) | None if listens => return Ok(()),
+            Some(Err(error)) => return Err(error.into()),
+            None => return Err("the server closed the connection".into()),
         }
     }
 }

@@ -65,6 +65,19 @@ impl OperationError {
         }
     }
 
+    /// Whether what was sent may have been carried out, or may still be.
+    pub(crate) fn is_unsure(&self) -> bool {
+        match self {
+            // A server that ends may do so after it has written.
+            Self::Postgres(error) => error.code().is_none_or(|code| {
+                let code = code.code();
+                code.starts_with("08") || code.starts_with("57")
+            }),
+            Self::Silent(_) => true,
+            Self::Pool(_) | Self::Refused(_) | Self::Stream(_) => false,
+        }
+    }
+
     /// Whether PostgreSQL undid the transaction because of another one: it was certainly not made.
     pub(crate) fn is_conflict(&self) -> bool {
         let Self::Postgres(error) = self else {

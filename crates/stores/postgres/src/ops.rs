@@ -8,6 +8,7 @@ use helix_agents_core::stored::{Stored, StoredError};
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::{CallId, SessionId};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use crate::convert;
 use crate::due;
@@ -65,6 +66,9 @@ const NOT_DUE: i16 = 8;
 const ANSWERED: i16 = 12;
 const LABEL: i16 = 23;
 const CLEAR_LABELS: i16 = 24;
+
+/// The size up to which a label is indexed as it is.
+const MAX_LABEL: usize = 512;
 
 /// An answer to a pending call, as it is stored.
 #[derive(Debug, Serialize, Deserialize)]
@@ -251,10 +255,20 @@ impl Ops {
 
 /// The label of a tag.
 pub(crate) fn tag_label(tag: &str) -> Vec<u8> {
-    format!("t{tag}").into_bytes()
+    indexed(format!("t{tag}"))
 }
 
 /// The label of a metadata entry. The length keeps two entries apart.
 pub(crate) fn metadata_label(name: &str, value: &str) -> Vec<u8> {
-    format!("m{}:{name}{value}", name.len()).into_bytes()
+    indexed(format!("m{}:{name}{value}", name.len()))
+}
+
+/// A label as it is indexed: a digest stands for a long one, since an entry of an index has at most 2704 bytes.
+fn indexed(label: String) -> Vec<u8> {
+    if label.len() <= MAX_LABEL {
+        return label.into_bytes();
+    }
+    let mut digest = vec![b'h'];
+    digest.extend(Sha256::digest(label));
+    digest
 }

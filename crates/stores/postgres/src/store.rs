@@ -9,20 +9,22 @@ use helix_agents_core::SessionId;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::time::Timestamp;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
 use crate::address::Address;
 use crate::config::PostgresConfig;
 use crate::database::Database;
 use crate::error::{Error, Result};
+use crate::given_up::GivenUp;
 use crate::key_blocks::KeyBlocks;
 use crate::listeners::{Listener, Listeners, Subject, Topic};
+use crate::notifications::Channel;
 use crate::operation_error::OperationError;
 use crate::outbox::OutboxQueues;
 use crate::remembered::Remembered;
 use crate::schema::Schema;
 use crate::server_clock::ServerClock;
+use crate::told::Told;
 use crate::turns::Turns;
 use crate::{notifications, poller};
 
@@ -56,11 +58,12 @@ pub(crate) struct Inner {
     pub(crate) remembered: Remembered,
     pub(crate) turns: Turns,
     pub(crate) keys: KeyBlocks,
+    pub(crate) given_up: GivenUp,
     /// What is asked of the outbox, and what is to be removed from it; `None` if there is none.
     pub(crate) outbox: Option<OutboxQueues>,
     listeners: Arc<Listeners>,
     /// Changes to tell to other processes; `None` if they are not told.
-    told: Option<UnboundedSender<Vec<Topic>>>,
+    told: Option<Arc<Told>>,
     address: Address,
     runtime: Handle,
 }
@@ -132,13 +135,16 @@ impl PostgresStore {
             config.poll_interval,
         ))];
         let told = config.notifies.then(|| {
-            let (told, changes) = unbounded_channel();
-            let channel = database.schema.channel();
-            let patience = config.response_timeout;
-            let sending =
-                notifications::send(listening.clone(), channel.clone(), changes, patience);
+            let told = Arc::new(Told::default());
+            let channel = Channel {
+                address: listening,
+                name: database.schema.channel(),
+                connecting: config.connect_timeout,
+                answering: config.response_timeout,
+            };
+            let sending = notifications::send(channel.clone(), Arc::clone(&told));
             running.push(runtime.spawn(sending));
-            let receiving = notifications::receive(listening, channel, Arc::clone(&listeners));
+            let receiving = notifications::receive(channel, Arc::clone(&listeners));
             running.push(runtime.spawn(receiving));
             told
         });
@@ -158,6 +164,7 @@ impl PostgresStore {
             clock: ServerClock::default(),
             turns: Turns::default(),
             keys: KeyBlocks::default(),
+            given_up: GivenUp::default(),
             outbox,
             listeners,
             told,
@@ -204,8 +211,7 @@ impl Inner {
         }
         self.listeners.ring(topics.iter().copied());
         if let Some(told) = &self.told {
-            // The task ends with the store.
-            let _ = told.send(topics);
+            told.add(topics);
         }
     }
 

@@ -13,7 +13,7 @@ use tokio_postgres::types::Type;
 use crate::convert;
 use crate::listeners::{Subject, Topic};
 use crate::store::PostgresStore;
-use crate::streams;
+use crate::{stream_removals, streams};
 
 #[async_trait]
 impl StreamManager for PostgresStore {
@@ -44,7 +44,7 @@ impl StreamManager for PostgresStore {
     ) -> Result<Sequence, StreamError> {
         let writer = writer.clone();
         let discarded = self.run(async move |on| {
-            let last = streams::discard_deltas(&on, &writer, after, &say).await?;
+            let last = stream_removals::discard_deltas(&on, &writer, after, &say).await?;
             on.tell(vec![Topic::new(Subject::Stream, &writer.root)]);
             Ok(last)
         });
@@ -86,13 +86,14 @@ impl StreamManager for PostgresStore {
 
     async fn condense(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
         let root = root.clone();
-        let condensed = self.run(async move |on| streams::condense(&on, &root, up_to).await);
+        let condensed =
+            self.run(async move |on| stream_removals::condense(&on, &root, up_to).await);
         Ok(condensed.await?)
     }
 
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
         let root = root.clone();
-        let trimmed = self.run(async move |on| streams::trim(&on, &root, up_to).await);
+        let trimmed = self.run(async move |on| stream_removals::trim(&on, &root, up_to).await);
         Ok(trimmed.await?)
     }
 }

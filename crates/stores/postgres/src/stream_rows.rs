@@ -13,8 +13,9 @@ use crate::operation_error::OperationError;
 use crate::ops::{self, Op, Ops};
 use crate::store::Inner;
 
-/// The most chunks in one row, so that a reader of a few does not read thousands.
-const BATCH: usize = 256;
+/// The most chunks in one row, so that a reader of a few does not read thousands. No version writes longer ones: it
+/// tells which rows can have a sequence.
+pub(crate) const BATCH: usize = 256;
 
 /// What a commit writes to a stream, beside the chunks in its operations.
 #[derive(Debug)]

@@ -1,32 +1,40 @@
-//! Reads of streams, and the writes to them that are no commits.
+//! Reads of streams, and appends of deltas.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use helix_agents_core::SessionId;
-use helix_agents_core::store::{Fence, Header, StoreError};
 use helix_agents_core::stream::{
     Chunk, Incarnation, Sequence, StoredChunk, StreamInfo, StreamWriter,
 };
 use tokio_postgres::types::Type;
 
 use crate::convert;
-use crate::database::Transaction;
+use crate::given_up;
 use crate::headers::{self, ReadHeaders};
 use crate::operation_error::OperationError;
 use crate::remembered::Known;
 use crate::store::Inner;
-use crate::stream_rows::{self, Rest};
+use crate::stream_rows::{self, BATCH};
 use crate::write::{Written, written};
 
 /// How often deltas are judged again because the headers of their writer changed.
 const ATTEMPTS: usize = 200;
 
-/// The most rows that are changed in one transaction, so that other writers do not wait for long.
+/// The most rows that are fetched at once.
 const ROWS: i64 = 512;
 
+/// The most sequences whose rows are fetched at once.
+const SPAN: i64 = 4096;
+
+/// As a span, all sequences that follow.
+const EVERY: i64 = i64::MAX / 4;
+
+/// The number of rows that are fetched at first where little is left of each.
+const FEW: i64 = 8;
+
 /// The number of the stream of a root that exists.
-const KEY: &str = "(SELECT key FROM @session WHERE name = $1 AND root IS NULL)";
+pub(crate) const KEY: &str = "(SELECT key FROM @session WHERE name = $1 AND root IS NULL)";
 
 /// Reads the status and the bounds of a stream.
 pub(crate) async fn info(
@@ -53,47 +61,72 @@ pub(crate) async fn info(
 }
 
 /// Reads up to `limit` chunks after a sequence.
+///
+/// The rows of so many sequences are asked for, so that little is fetched that is not returned, and the next ones when
+/// those did not have enough. Where much was removed the sequences say little: a few rows are asked for then, and more
+/// each time.
 pub(crate) async fn read(
     on: &Inner,
     root: &SessionId,
     after: Sequence,
     limit: usize,
 ) -> Result<Vec<StoredChunk>, OperationError> {
+    given_up::look(on, root).await?;
+    // A row that begins with one of these sequences does not end later than the last one of the longest.
     let sql = format!(
-        "SELECT c.last, c.first, c.data, t.trimmed FROM @stream t \
-         JOIN @chunk c ON c.stream = t.key AND c.last > greatest($2, t.trimmed) \
-         WHERE t.key = {KEY} ORDER BY c.last LIMIT $3"
+        "SELECT c.last, c.first, c.data, t.last, t.trimmed FROM @stream t \
+         LEFT JOIN LATERAL (SELECT last, first, data FROM @chunk \
+           WHERE stream = t.key AND last > greatest($2, t.trimmed) \
+           AND last < greatest($2, t.trimmed) + $3 + {BATCH} AND first <= greatest($2, t.trimmed) + $3 \
+           ORDER BY last LIMIT $4) c ON true \
+         WHERE t.key = {KEY} ORDER BY c.last"
     );
     let name = root.as_str().as_bytes();
     let (mut read, mut place) = (Vec::new(), after);
-    // Nearly every row has a chunk to read, so `limit` rows are enough at once.
+    let (mut is_dense, mut few) = (true, FEW);
     while read.len() < limit {
-        let most = convert::count(limit - read.len()).min(ROWS);
-        let from = convert::signed(place.0);
-        let rows = on
-            .database
-            .read(
-                &sql,
-                &[
-                    (&name, Type::BYTEA),
-                    (&from, Type::INT8),
-                    (&most, Type::INT8),
-                ],
-            )
-            .await?;
+        let missing = convert::count(limit - read.len());
+        let (span, most) = match is_dense {
+            true => (missing.min(SPAN), ROWS),
+            false => (EVERY, few),
+        };
+        // What is added to it must not leave the range of the type.
+        let from = convert::signed(place.0).min(EVERY);
+        let params = [
+            (&name as _, Type::BYTEA),
+            (&from as _, Type::INT8),
+            (&span as _, Type::INT8),
+            (&most as _, Type::INT8),
+        ];
+        let rows = on.database.read(&sql, &params).await?;
+        let (mut found, mut end) = (0, Sequence::START);
+        let known = read.len();
         for row in &rows {
-            let (last, batch) = stream_rows::columns(row)?;
-            let trimmed = Sequence(convert::unsigned(row.try_get(3)?));
-            for stored in batch.after(place.max(trimmed)) {
-                if read.len() < limit {
-                    read.push(stored?);
-                }
+            end = Sequence(convert::unsigned(row.try_get(3)?));
+            // A stream without such rows.
+            let Some(last) = row.try_get(0)? else {
+                break;
+            };
+            found += 1;
+            let trimmed = Sequence(convert::unsigned(row.try_get(4)?));
+            let (_, batch) = stream_rows::columns(row)?;
+            let wanted = limit - read.len();
+            for stored in batch.after(place.max(trimmed)).take(wanted) {
+                read.push(stored?);
             }
             place = Sequence(convert::unsigned(last));
+            if read.len() == limit {
+                break;
+            }
         }
-        if convert::count(rows.len()) < most {
+        if place >= end || (!is_dense && found < most) {
             break;
         }
+        if !is_dense {
+            few = (few * 2).min(ROWS);
+        }
+        let given = convert::count(read.len() - known);
+        is_dense = is_dense && (found == most || given > span / 2);
     }
     Ok(read)
 }
@@ -108,6 +141,7 @@ pub(crate) async fn append_deltas(
     let batches = stream_rows::batches(chunks)?;
     let (counts, texts): (Vec<i64>, Vec<Vec<u8>>) = batches.into_iter().unzip();
     let added = convert::count(chunks.len());
+    let append = on.given_up.number();
     let mut is_fresh = false;
     for _ in 0..ATTEMPTS {
         let known = match is_fresh {
@@ -131,7 +165,7 @@ pub(crate) async fn append_deltas(
         let rows = on
             .database
             .write(
-                "SELECT @append($1, $2, $3, $4, $5, $6)",
+                "SELECT @append($1, $2, $3, $4, $5, $6, $7)",
                 &[
                     (&keys, Type::INT8_ARRAY),
                     (&versions, Type::INT8_ARRAY),
@@ -139,11 +173,16 @@ pub(crate) async fn append_deltas(
                     (&counts, Type::INT8_ARRAY),
                     (&texts, Type::BYTEA_ARRAY),
                     (&added, Type::INT8),
+                    (&append, Type::INT8),
                 ],
             )
             .await;
         let done = match rows {
             Err(error) if error.is_conflict() => Written::Conflict,
+            Err(error) if error.is_unsure() => {
+                on.given_up.add(&writer.root, append);
+                return Err(error);
+            }
             rows => written(on, asked, &rows?)?,
         };
         match done {
@@ -158,7 +197,7 @@ pub(crate) async fn append_deltas(
 }
 
 /// The sessions whose headers judge a writer.
-fn sessions(writer: &StreamWriter) -> Vec<SessionId> {
+pub(crate) fn sessions(writer: &StreamWriter) -> Vec<SessionId> {
     let mut sessions = vec![writer.root.clone()];
     if writer.session != writer.root {
         sessions.push(writer.session.clone());
@@ -194,7 +233,7 @@ fn remember(on: &Inner, read: &ReadHeaders) {
 }
 
 /// Refuses a writer whose run was taken over, whose effect was committed, or whose root was deleted.
-fn admit(writer: &StreamWriter, read: &ReadHeaders) -> Result<(), OperationError> {
+pub(crate) fn admit(writer: &StreamWriter, read: &ReadHeaders) -> Result<(), OperationError> {
     let header = |session: &SessionId| read.headers.get(session).map(|header| &**header);
     Ok(writer.admit(header(&writer.session), header(&writer.root))?)
 }
@@ -212,183 +251,4 @@ fn places(writer: &StreamWriter, read: &ReadHeaders) -> (Vec<i64>, Vec<i64>) {
         Some((*read.keys.get(session)?, version))
     });
     places.unzip()
-}
-
-/// Removes the writer's own deltas after a sequence, and appends the chunk that tells readers.
-pub(crate) async fn discard_deltas(
-    on: &Inner,
-    writer: &StreamWriter,
-    after: Sequence,
-    say: &Chunk,
-) -> Result<Sequence, OperationError> {
-    let _turn = on.turns.of(&writer.root).await;
-    let transaction = on.database.transaction().await?;
-    let read = locked(&transaction, writer).await?;
-    if let Err(error) = admit(writer, &read) {
-        transaction.undo().await?;
-        return Err(error);
-    }
-    let key = read.keys.get(&writer.root).copied().unwrap_or_default();
-    // The stream is locked first: nobody changes its rows meanwhile.
-    let begin = "SELECT @advance($1, 1, NULL, 1)";
-    let rows = transaction.rows(begin, &[(&key, Type::INT8)]).await?;
-    let before: Option<i64> = rows.first().map(|row| row.try_get(0)).transpose()?;
-    let place = before.unwrap_or_default() + 1;
-    let rows = transaction
-        .rows(
-            "SELECT last, first, data FROM @chunk WHERE stream = $1 AND last > $2 AND delta",
-            &[(&key, Type::INT8), (&convert::signed(after.0), Type::INT8)],
-        )
-        .await?;
-    for row in &rows {
-        let (last, batch) = stream_rows::columns(row)?;
-        let rest = batch.without(|stored| {
-            stored.sequence > after && stored.chunk.base.session_id == writer.session
-        })?;
-        replace(&transaction, key, last, rest).await?;
-    }
-    let said = convert::document(say)?;
-    transaction
-        .rows(
-            "INSERT INTO @chunk VALUES ($1, $2, $2, false, $3)",
-            &[
-                (&key, Type::INT8),
-                (&place, Type::INT8),
-                (&said, Type::BYTEA),
-            ],
-        )
-        .await?;
-    transaction.commit().await?;
-    Ok(Sequence(convert::unsigned(place)))
-}
-
-/// Reads the headers that judge a writer, in the order of their names, and keeps them from changing.
-async fn locked(
-    transaction: &Transaction,
-    writer: &StreamWriter,
-) -> Result<ReadHeaders, OperationError> {
-    let mut sessions = sessions(writer);
-    sessions.sort();
-    let mut read = ReadHeaders {
-        floor: Fence::default(),
-        ..ReadHeaders::default()
-    };
-    for session in sessions {
-        let rows = transaction
-            .rows(
-                "SELECT key, header FROM @session WHERE name = $1 FOR SHARE",
-                &[(&session.as_str().as_bytes(), Type::BYTEA)],
-            )
-            .await?;
-        if let Some(row) = rows.first() {
-            let header: Header = convert::parse(row.try_get(1)?)?;
-            read.keys.insert(session.clone(), row.try_get(0)?);
-            read.headers.insert(session, Arc::new(header));
-        }
-    }
-    Ok(read)
-}
-
-/// Writes what is left of a row.
-async fn replace(
-    transaction: &Transaction,
-    key: i64,
-    last: i64,
-    rest: Rest,
-) -> Result<(), OperationError> {
-    match rest {
-        Rest::All => {}
-        Rest::Some(data) => {
-            let sql = "UPDATE @chunk SET data = $3 WHERE stream = $1 AND last = $2";
-            let params = [
-                (&key as _, Type::INT8),
-                (&last as _, Type::INT8),
-                (&data as _, Type::BYTEA),
-            ];
-            transaction.rows(sql, &params).await?;
-        }
-        Rest::Nothing => {
-            let sql = "DELETE FROM @chunk WHERE stream = $1 AND last = $2";
-            let params = [(&key as _, Type::INT8), (&last as _, Type::INT8)];
-            transaction.rows(sql, &params).await?;
-        }
-    }
-    Ok(())
-}
-
-/// Removes the deltas up to a sequence whose content is in the messages, a part of the rows at a time.
-pub(crate) async fn condense(
-    on: &Inner,
-    root: &SessionId,
-    up_to: Sequence,
-) -> Result<(), OperationError> {
-    let up_to = convert::signed(up_to.0);
-    let mut place = 0;
-    loop {
-        let transaction = on.database.transaction().await?;
-        let sql = format!(
-            "UPDATE @stream SET condensed = greatest(condensed, least($2, last)), edits = edits + 1 \
-             WHERE key = {KEY} RETURNING key, condensed"
-        );
-        let name = root.as_str().as_bytes();
-        let params = [(&name as _, Type::BYTEA), (&up_to as _, Type::INT8)];
-        let found = transaction.rows(&sql, &params).await?;
-        let Some(row) = found.first() else {
-            transaction.undo().await?;
-            return Err(not_found(root));
-        };
-        let (key, condensed): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-        let rows = transaction
-            .rows(
-                "SELECT last, first, data FROM @chunk WHERE stream = $1 AND last > $2 AND first <= $3 \
-                 ORDER BY last LIMIT $4",
-                &[
-                    (&key, Type::INT8),
-                    (&place, Type::INT8),
-                    (&condensed, Type::INT8),
-                    (&ROWS, Type::INT8),
-                ],
-            )
-            .await?;
-        let end = Sequence(convert::unsigned(condensed));
-        for row in &rows {
-            let (last, batch) = stream_rows::columns(row)?;
-            let rest = batch.without(|stored| {
-                stored.sequence <= end && stored.chunk.payload.is_in_messages()
-            })?;
-            replace(&transaction, key, last, rest).await?;
-            place = last;
-        }
-        transaction.commit().await?;
-        if convert::count(rows.len()) < ROWS {
-            return Ok(());
-        }
-    }
-}
-
-/// Removes the chunks up to a sequence. A row that ends after it stays, and readers skip its beginning.
-pub(crate) async fn trim(
-    on: &Inner,
-    root: &SessionId,
-    up_to: Sequence,
-) -> Result<(), OperationError> {
-    let sql = format!(
-        "WITH trimmed AS (UPDATE @stream SET trimmed = greatest(trimmed, least($2, last)), \
-           edits = edits + 1 WHERE key = {KEY} RETURNING key, trimmed), \
-         removed AS (DELETE FROM @chunk c USING trimmed t \
-           WHERE c.stream = t.key AND c.last <= t.trimmed) \
-         SELECT key FROM trimmed"
-    );
-    let name = root.as_str().as_bytes();
-    let up_to = convert::signed(up_to.0);
-    let params = [(&name as _, Type::BYTEA), (&up_to as _, Type::INT8)];
-    match on.database.write(&sql, &params).await?.is_empty() {
-        true => Err(not_found(root)),
-        false => Ok(()),
-    }
-}
-
-fn not_found(root: &SessionId) -> OperationError {
-    let session = root.clone();
-    StoreError::NotFound { session }.into()
 }

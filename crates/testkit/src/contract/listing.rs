@@ -126,6 +126,43 @@ pub async fn each_filter_of_a_list_selects_what_it_names(on: &Subject) {
     assert_eq!(listed(on, &until).await, those(&all, |at| at <= 4));
 }
 
+/// Letters that no compression makes shorter than half.
+fn noise(bytes: usize, mut seed: u64) -> String {
+    let letter = || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        char::from(b"0123456789abcdefghijklmnopqrstuv"[(seed >> 40) as usize % 32])
+    };
+    std::iter::repeat_with(letter).take(bytes).collect()
+}
+
+/// A metadata value may be larger than what a database takes into an index.
+///
+/// proves: SES-13
+pub async fn sessions_are_found_by_a_large_metadata_value(on: &Subject) {
+    let value = noise(20 * 1024, 1);
+    // As long, and different at the end alone.
+    let other = format!("{}!", &value[..value.len() - 1]);
+    for (name, kept) in [("s", &value), ("t", &other)] {
+        let mut new = NewSession::of("writer");
+        new.metadata = BTreeMap::from([("note".to_owned(), kept.clone())]);
+        on.sessions()
+            .create_session(&session(name), new)
+            .await
+            .unwrap();
+    }
+    for (name, kept) in [("s", &value), ("t", &other)] {
+        let mut query = query();
+        query.metadata = BTreeMap::from([("note".to_owned(), kept.clone())]);
+        assert_eq!(listed(on, &query).await, [session(name)]);
+        let found = on.sessions().load_state(&session(name)).await.unwrap();
+        assert_eq!(found.unwrap().metadata["note"], *kept);
+        query.metadata = BTreeMap::from([("note".to_owned(), kept[1..].to_owned())]);
+        assert!(listed(on, &query).await.is_empty());
+    }
+}
+
 /// Combined filters select the sessions that match all of them.
 ///
 /// proves: SES-13

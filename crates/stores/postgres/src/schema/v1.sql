@@ -28,7 +28,7 @@ CREATE INDEX ON @session (agent, created, key);
 CREATE INDEX ON @session (status, created, key);
 CREATE INDEX ON @session (parent, created, key) WHERE parent IS NOT NULL;
 
--- Tags and metadata entries.
+-- Tags and metadata entries; of a long one a digest.
 CREATE TABLE @label (
     session bigint NOT NULL,
     label bytea NOT NULL,
@@ -144,14 +144,17 @@ CREATE TABLE @due (
 CREATE INDEX ON @due (agent, kind, since, name);
 CREATE INDEX ON @due (kind, since);
 
--- One stream per root, under the number of its session. `edits` counts removals of chunks.
+-- One stream per root, under the number of its session. `edits` counts removals of chunks. Up to `condensed` there
+-- are no deltas for readers; up to `swept` none are stored. `forbidden` are appends that must not be made any more.
 CREATE TABLE @stream (
     key bigint PRIMARY KEY,
     status text NOT NULL,
     last bigint NOT NULL,
     trimmed bigint NOT NULL,
     condensed bigint NOT NULL,
-    edits bigint NOT NULL
+    edits bigint NOT NULL,
+    swept bigint NOT NULL DEFAULT 0,
+    forbidden bigint[] NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 50);
 
 -- A batch of chunks, one line each; a chunk that was removed is an empty line. `delta`: whether they were streamed.
@@ -189,9 +192,10 @@ CREATE TABLE @probe (id smallint PRIMARY KEY, written bigint NOT NULL);
 CREATE FUNCTION @now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS
     $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint $$;
 
--- Deletes a session with all its rows, and its stream.
+-- Deletes a session with all its rows, and its stream. That goes first: whoever removes chunks has locked it before.
 CREATE FUNCTION @drop_session(dropped bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
+    DELETE FROM @stream WHERE key = dropped;
     DELETE FROM @message WHERE session = dropped;
     DELETE FROM @usage WHERE session = dropped;
     DELETE FROM @state WHERE session = dropped;
@@ -205,7 +209,6 @@ BEGIN
     DELETE FROM @due WHERE session = dropped;
     DELETE FROM @label WHERE session = dropped;
     DELETE FROM @chunk WHERE stream = dropped;
-    DELETE FROM @stream WHERE key = dropped;
     DELETE FROM @session WHERE key = dropped;
 END $$;
 
@@ -397,9 +400,11 @@ BEGIN
 END $$;
 
 -- Appends deltas of a writer that was judged by the headers of these sessions, in the order of their names. A version
--- of -1 stands for any. Returns as `commit`.
+-- of -1 stands for any. Fails if its number is forbidden: then there is a stream, and it cannot begin. Returns as
+-- `commit`.
 CREATE FUNCTION @append(
-    s_key bigint[], s_version bigint[], t_key bigint, c_count bigint[], c_data bytea[], c_added bigint
+    s_key bigint[], s_version bigint[], t_key bigint, c_count bigint[], c_data bytea[], c_added bigint,
+    a_number bigint
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     i integer;
@@ -411,7 +416,12 @@ BEGIN
             RETURN ARRAY[0, 0, @now_ms()];
         END IF;
     END LOOP;
-    place := @advance(t_key, c_added, NULL, 0);
+    UPDATE @stream SET last = last + c_added WHERE key = t_key AND a_number <> ALL (forbidden)
+        RETURNING last - c_added INTO place;
+    IF NOT FOUND THEN
+        INSERT INTO @stream VALUES (t_key, 'active', c_added, 0, 0, 0);
+        place := 0;
+    END IF;
     FOR i IN 1 .. coalesce(array_length(c_count, 1), 0) LOOP
         INSERT INTO @chunk VALUES (t_key, place + c_count[i], place + 1, true, c_data[i]);
         place := place + c_count[i];

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 pub(crate) struct CountingProxy {
     pub(crate) port: u16,
     asked: Arc<AtomicUsize>,
+    /// The bytes that the server answered.
+    answered: Arc<AtomicUsize>,
     /// The statements that were sent.
     statements: Arc<Mutex<Vec<String>>>,
 }
@@ -17,14 +19,17 @@ impl CountingProxy {
         let port = listener.local_addr().unwrap().port();
         let asked = Arc::new(AtomicUsize::new(0));
         let statements = Arc::default();
+        let answered = Arc::new(AtomicUsize::new(0));
         let (counted, recorded) = (Arc::clone(&asked), Arc::clone(&statements));
+        let measured = Arc::clone(&answered);
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let server = TcpStream::connect(("127.0.0.1", target)).unwrap();
                 client.set_nodelay(true).unwrap();
                 server.set_nodelay(true).unwrap();
-                let (from, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
-                std::thread::spawn(move || std::io::copy(&mut { from }, &mut to));
+                let (from, to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+                let measured = Arc::clone(&measured);
+                std::thread::spawn(move || answer(from, to, &measured));
                 let (counted, recorded) = (Arc::clone(&counted), Arc::clone(&recorded));
                 std::thread::spawn(move || pass(client, server, &counted, &recorded));
             }
@@ -32,8 +37,20 @@ impl CountingProxy {
         Self {
             port,
             asked,
+            answered,
             statements,
         }
+    }
+
+    /// The URL of the database behind it.
+    pub(crate) fn url(&self) -> String {
+        let port = self.port;
+        format!("postgres://helix@127.0.0.1:{port}/postgres?sslmode=disable")
+    }
+
+    /// How many bytes the server answered so far.
+    pub(crate) fn answered(&self) -> usize {
+        self.answered.load(Ordering::SeqCst)
     }
 
     /// The statements that were sent so far.
@@ -86,6 +103,17 @@ fn pass(
             .and(server.write_all(&body))
             .is_err()
         {
+            return;
+        }
+    }
+}
+
+/// Passes answers on until one side is gone.
+fn answer(mut server: TcpStream, mut client: TcpStream, measured: &AtomicUsize) {
+    let mut bytes = vec![0; 64 * 1024];
+    while let Ok(count @ 1..) = server.read(&mut bytes) {
+        measured.fetch_add(count, Ordering::SeqCst);
+        if client.write_all(&bytes[..count]).is_err() {
             return;
         }
     }

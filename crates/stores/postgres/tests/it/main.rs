@@ -20,11 +20,15 @@ mod contract;
 mod crashes;
 /// Lost connections, and servers that die.
 mod faults;
+/// Notifications that cannot be had.
+mod listening;
 /// Errors of opening a store, and migrations.
 mod opening;
 /// How often the database is asked.
 mod round_trips;
 /// Every scenario under random schedules.
 mod schedules;
+/// What reads and removals of chunks fetch, and appends whose answer does not come.
+mod streams;
 /// Writes of one process wake those who wait in another.
 mod waking;
