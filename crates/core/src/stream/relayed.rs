@@ -63,6 +63,18 @@ impl Relayed {
     /// Relays what is in the outbox of a root. Returns the number of the last entry, if there was one, and the end of
     /// the stream right after it.
     async fn relay(&self, root: &SessionId) -> Result<(u64, Option<Sequence>), StreamError> {
+        let (after, end) = self.relay_entries(root).await?;
+        if after > 0 && end.is_none() {
+            self.tell_status(root).await;
+        }
+        Ok((after, end))
+    }
+
+    /// The same, whatever the stream lacks then.
+    async fn relay_entries(
+        &self,
+        root: &SessionId,
+    ) -> Result<(u64, Option<Sequence>), StreamError> {
         let (mut after, mut end) = (0, None);
         loop {
             let entries = self.outbox.entries(root, after, ENTRIES).await?;

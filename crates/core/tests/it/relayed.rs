@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use helix_agents_core::memory::{MemoryLog, MemoryStore};
+use helix_agents_core::session::{RunRecord, RunStatus, RunTrigger};
 use helix_agents_core::store::{
     Change, Commit, Fence, NewSession, SessionStore, Sessions, StoreError,
 };
@@ -59,6 +60,17 @@ impl Parts {
     fn info(&self) -> StreamInfo {
         let info = self.here.info(&self.root);
         block_on(info).unwrap().unwrap()
+    }
+
+    /// Starts a run that ends suspended.
+    fn suspend_a_run(&self) {
+        let (id, root) = (RunId::new("r").unwrap(), self.root.clone());
+        let mut run = RunRecord::started(id, root.clone(), RunTrigger::Execute, "test", NOW);
+        let start = Commit::new(root.clone(), NOW).then(Change::StartRun(Box::new(run.clone())));
+        block_on(self.here.commit(start)).unwrap();
+        run.status = RunStatus::SuspendedClientTool;
+        let end = Commit::new(root, NOW).then(Change::Run(Box::new(run)));
+        block_on(self.here.commit(end.stream(StreamStatus::Paused))).unwrap();
     }
 
     fn chunk(&self, text: &str) -> Chunk {
@@ -214,6 +226,39 @@ fn a_reader_of_a_lost_stream_is_told_what_the_store_knows() {
     let delete = Commit::new(parts.root.clone(), NOW).then(Change::Delete);
     block_on(parts.there.commit(delete)).unwrap();
     assert_eq!(block_on(parts.here.info(&parts.root)).unwrap(), None);
+}
+
+/// The first entry that the new stream is told says nothing about its status: that of the store counts.
+#[test]
+fn a_stream_that_begins_anew_without_a_status_is_told_that_of_its_session() {
+    let mut parts = Parts::new();
+    parts.suspend_a_run();
+    assert_eq!(parts.info().status, StreamStatus::Paused);
+    parts.lose_streams();
+    let receipt = block_on(parts.here.commit(parts.commit("warning"))).unwrap();
+    let info = parts.info();
+    assert_eq!(info.status, StreamStatus::Paused);
+    assert_eq!(receipt.sequence, info.last);
+    assert_eq!(parts.words(), ["warning"]);
+    // It is whole: what follows changes nothing.
+    parts.write(&parts.there, 0, "more").unwrap();
+    assert_eq!(parts.info().status, StreamStatus::Paused);
+    assert_eq!(parts.words(), ["warning", "more"]);
+}
+
+/// The process that began it anew died at once.
+#[test]
+fn a_stream_that_was_left_without_a_status_is_told_it_by_whoever_looks_next() {
+    let mut parts = Parts::new();
+    parts.suspend_a_run();
+    parts.lose_streams();
+    parts.unrelayed("warning");
+    let left = block_on(parts.store.entries(&parts.root, 0, 10)).unwrap();
+    block_on(parts.log.relay(&parts.root, &left)).unwrap();
+    parts.unrelayed("again");
+    block_on(parts.there.catch_up(&parts.root)).unwrap();
+    assert_eq!(parts.info().status, StreamStatus::Paused);
+    assert_eq!(parts.words(), ["warning", "again"]);
 }
 
 /// The outbox was switched on for sessions that had their streams in the store: sequences go on above those.

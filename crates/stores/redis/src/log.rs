@@ -13,7 +13,7 @@ use helix_agents_core::stream::{
 use crate::changes::Topic;
 use crate::commit::ATTEMPTS;
 use crate::failure::{Failure, Result};
-use crate::gates::{GATES, Told, told};
+use crate::gates::{GATES, LACKS_STATUS, Told, told};
 use crate::index::Indexes;
 use crate::keys::{Shard, StreamKeys};
 use crate::reply;
@@ -41,6 +41,8 @@ struct Relaying<'a> {
     transaction: Transaction,
     /// The position after the entries so far.
     told: Told,
+    /// Whether the stream lacked its status before them.
+    lacked_status: bool,
     /// The gates that changed.
     changed: BTreeMap<SessionId, Option<String>>,
     /// Whether all gates of before are forgotten.
@@ -55,6 +57,9 @@ impl<'a> Relaying<'a> {
         let mut transaction = Transaction::new(shard);
         transaction.expect(&gates, "n", &told.number_text());
         transaction.expect(&gates, "inc", &told.incarnation_text());
+        if told.lacks_status {
+            transaction.expect(&gates, LACKS_STATUS, "1");
+        }
         let keys = store.keys().stream(shard, root);
         transaction.on_stream(&keys.info);
         Self {
@@ -65,6 +70,7 @@ impl<'a> Relaying<'a> {
             gates,
             transaction,
             told,
+            lacked_status: told.lacks_status,
             changed: BTreeMap::new(),
             forgets: false,
         }
@@ -102,6 +108,7 @@ impl<'a> Relaying<'a> {
             words.extend(words![bound, start.as_str()]);
         }
         self.transaction.command(words);
+        self.told.lacks_status = true;
         tracing::warn!(event = "stream.lost", session = %self.root, from = %start);
     }
 
@@ -124,6 +131,7 @@ impl<'a> Relaying<'a> {
         let is_other = self.told.incarnation != Some(entry.incarnation);
         if entry.ends || is_other {
             self.remove();
+            self.told.lacks_status = false;
         }
         if entry.previous > self.told.number && !entry.ends {
             self.begin_anew(entry.incarnation, last);
@@ -144,6 +152,7 @@ impl<'a> Relaying<'a> {
         self.told = Told {
             number,
             incarnation: (!is_gone).then_some(entry.incarnation),
+            ..self.told
         };
         let (place, number) = (told::place(number), number.to_string());
         self.transaction.note_place(&self.gates, &place, &number);
@@ -152,6 +161,7 @@ impl<'a> Relaying<'a> {
 
     fn set_status(&mut self, status: StreamStatus) -> Result<()> {
         self.transaction.set_status(&self.keys, status)?;
+        self.told.lacks_status = false;
         let is_over = matches!(status, StreamStatus::Ended | StreamStatus::Failed);
         if is_over && self.store.inner.config.keep_deltas.is_some() {
             let indexes = Indexes {
@@ -170,6 +180,12 @@ impl<'a> Relaying<'a> {
         let gates = self.gates.as_str();
         let number = self.told.number.to_string();
         let mut words = words!["HSET", gates, "n", number];
+        if self.told.lacks_status {
+            words.extend(words![LACKS_STATUS, "1"]);
+        } else if self.lacked_status {
+            let words = words!["HDEL", gates, LACKS_STATUS];
+            self.transaction.command(words);
+        }
         match self.told.incarnation {
             Some(incarnation) => {
                 words.extend(words!["inc", incarnation.0.to_string()]);
@@ -215,7 +231,7 @@ impl RedisStore {
         let shard = self.keys().shard(root.as_str());
         let gates = self.keys().key(shard, GATES, root.as_str());
         let mut reads = Reads::default();
-        reads.fields(&gates, ["n", "inc"]);
+        reads.fields(&gates, Told::FIELDS);
         let mut answers = self.read(shard, reads).await?;
         let told = Told::parse(&reply::texts(answers.next()?)?)?;
         self.inner.gates.is_told(root, told);
@@ -239,7 +255,7 @@ impl RedisStore {
             match self.relay_some(root, told, rest).await? {
                 Some((count, last)) => {
                     rest = rest.get(count..).unwrap_or_default();
-                    end = Some(last);
+                    end = last;
                 }
                 // Somebody else has relayed them, or some of them.
                 None => fresh = true,
@@ -252,13 +268,13 @@ impl RedisStore {
     }
 
     /// Relays the entries up to the next one that removes chunks, or that one alone. Returns how many they were and the
-    /// end of the stream, or nothing if somebody else was faster.
+    /// end of the stream unless it lacks its status, or nothing if somebody else was faster.
     async fn relay_some(
         &self,
         root: &SessionId,
         told: Told,
         entries: &[(u64, OutboxEntry)],
-    ) -> Result<Option<(usize, Sequence)>> {
+    ) -> Result<Option<(usize, Option<Sequence>)>> {
         let mut relaying = Relaying::new(self, root, told);
         let removes = |(_, entry): &(u64, OutboxEntry)| entry.rewind.is_some();
         let count = match entries.first() {
@@ -285,8 +301,9 @@ impl RedisStore {
                 some.len()
             }
         };
+        let lacks_status = relaying.told.lacks_status;
         let written = relaying.write().await?;
-        Ok(written.map(|last| (count, last)))
+        Ok(written.map(|last| (count, Some(last).filter(|_| !lacks_status))))
     }
 
     async fn repaired(
@@ -297,7 +314,7 @@ impl RedisStore {
     ) -> Result<bool> {
         let _turn = self.inner.turns.take(root).await;
         let told = self.told(root, true).await?;
-        if told.position() != seen {
+        if told.seen() != seen {
             return Ok(false);
         }
         let mut relaying = Relaying::new(self, root, told);
@@ -305,20 +322,21 @@ impl RedisStore {
             None => {
                 relaying.remove();
                 relaying.told.incarnation = None;
+                relaying.told.lacks_status = false;
             }
             Some(repair) => {
                 let OutboxPosition {
                     incarnation,
                     number,
                 } = repair.position;
-                if seen != Some(repair.position) {
+                if told.position() != Some(repair.position) {
                     let last = relaying.last().await?;
                     relaying.begin_anew(incarnation, last);
+                    relaying.told.number = number;
+                    relaying.told.incarnation = Some(incarnation);
+                }
+                if relaying.told.lacks_status {
                     relaying.set_status(repair.status)?;
-                    relaying.told = Told {
-                        number,
-                        incarnation: Some(incarnation),
-                    };
                 }
                 for (session, gate) in &repair.gates {
                     relaying.tell(session, Some(gate))?;
@@ -371,7 +389,7 @@ impl StreamLog for RedisStreams {
     }
 
     async fn seen(&self, root: &SessionId) -> Result<Option<OutboxPosition>, StreamError> {
-        Ok(self.0.told(root, true).await?.position())
+        Ok(self.0.told(root, true).await?.seen())
     }
 
     async fn repair(

@@ -57,6 +57,19 @@ impl Relayed {
         self.mend(root, None).await
     }
 
+    /// Tells a stream its status that has begun anew without one. What was relayed is relayed all the same; whoever
+    /// looks at the stream next tries again.
+    pub(super) async fn tell_status(&self, root: &SessionId) {
+        let told = match self.log.seen(root).await {
+            Ok(Some(_)) => return,
+            Ok(None) => self.mend(root, None).await.map(drop),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = told {
+            tracing::warn!(event = "stream.not_mended", session = %root, %error);
+        }
+    }
+
     async fn mend(
         &self,
         root: &SessionId,
@@ -82,7 +95,7 @@ impl Relayed {
         writer: Option<&StreamWriter>,
     ) -> Result<Found, StreamError> {
         let head = self.outbox.head(root).await?;
-        self.relay(root).await?;
+        self.relay_entries(root).await?;
         let seen = self.log.seen(root).await?;
         let mut repair = match head {
             // Of a root without commits in the outbox, the stream knows nothing yet.
