@@ -1,6 +1,7 @@
 //! A store whose streams are elsewhere: what is relayed, when, and once.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use helix_agents_core::memory::{MemoryLog, MemoryStore};
@@ -288,11 +289,44 @@ fn a_stream_catches_up_with_what_a_dead_process_left() {
     assert_eq!(parts.words(), ["one"]);
 }
 
-/// An outbox that cannot be read for one root.
+/// A turn was over when the streams were saved, and the next had begun when that was lost.
+#[test]
+fn a_stream_at_rest_that_lost_what_followed_is_told_how_it_goes_on() {
+    let mut parts = Parts::new();
+    let paused = Commit::new(parts.root.clone(), NOW).stream(StreamStatus::Paused);
+    block_on(parts.store.commit(paused)).unwrap();
+    let saved = block_on(parts.store.entries(&parts.root, 0, 10)).unwrap();
+    block_on(parts.here.catch_up(&parts.root)).unwrap();
+    assert_eq!(parts.info().status, StreamStatus::Paused);
+    let goes_on = Commit::new(parts.root.clone(), NOW).stream(StreamStatus::Active);
+    block_on(parts.here.commit(goes_on)).unwrap();
+    parts.lose_streams();
+    block_on(parts.log.relay(&parts.root, &saved)).unwrap();
+    let stale = block_on(parts.log.info(&parts.root)).unwrap().unwrap();
+    assert_eq!(stale.status, StreamStatus::Paused);
+    let info = parts.info();
+    assert_eq!(info.status, StreamStatus::Active);
+    assert!(info.trimmed > stale.last, "{info:?}");
+}
+
+/// An outbox that cannot be read for one root, while it is said so.
 #[derive(Debug)]
 struct Unreadable {
     store: MemoryStore,
     root: SessionId,
+    refuses: AtomicBool,
+    read: AtomicUsize,
+}
+
+impl Unreadable {
+    fn of(parts: &Parts) -> Arc<Self> {
+        Arc::new(Self {
+            store: parts.store.clone(),
+            root: parts.root.clone(),
+            refuses: AtomicBool::new(true),
+            read: AtomicUsize::new(0),
+        })
+    }
 }
 
 #[async_trait]
@@ -303,7 +337,8 @@ impl Outbox for Unreadable {
         after: u64,
         limit: usize,
     ) -> Result<Vec<(u64, OutboxEntry)>, StoreError> {
-        if *root == self.root {
+        self.read.fetch_add(1, Ordering::Relaxed);
+        if *root == self.root && self.refuses.load(Ordering::Relaxed) {
             return Err(StoreError::Backend {
                 backend: "test",
                 source: "unreadable".into(),
@@ -336,14 +371,32 @@ fn a_root_that_cannot_be_relayed_keeps_no_other_waiting() {
     parts.unrelayed("one");
     let said = Commit::new(other.clone(), NOW).stream(StreamStatus::Paused);
     block_on(parts.store.commit(said)).unwrap();
-    let outbox = Unreadable {
-        store: parts.store.clone(),
-        root: parts.root.clone(),
-    };
+    let outbox = Unreadable::of(&parts);
     let store = Arc::new(parts.store.clone());
-    let process = Relayed::new(store, Arc::new(outbox), Arc::new(parts.log.clone()));
-    assert_eq!(block_on(process.relay_leftovers(10)).unwrap(), 1);
+    let process = Relayed::new(store, outbox.clone(), Arc::new(parts.log.clone()));
+    // Not even if there is no place beside it.
+    assert!(block_on(process.relay_leftovers(1)).is_err());
+    assert_eq!(block_on(process.relay_leftovers(1)).unwrap(), 1);
     let told = block_on(parts.log.info(&other)).unwrap().unwrap();
     assert_eq!(told.status, StreamStatus::Paused);
     assert!(block_on(process.relay_leftovers(10)).is_err());
+    outbox.refuses.store(false, Ordering::Relaxed);
+    assert_eq!(block_on(process.relay_leftovers(1)).unwrap(), 1);
+    assert_eq!(parts.words(), ["one"]);
+}
+
+/// A process reads its own commits, so it relays first what it could not. It need not for ever.
+#[test]
+fn a_process_forgets_what_others_have_relayed() {
+    let parts = Parts::new();
+    let outbox = Unreadable::of(&parts);
+    let store = Arc::new(parts.store.clone());
+    let process = Relayed::new(store, outbox.clone(), Arc::new(parts.log.clone()));
+    block_on(process.commit(parts.commit("one"))).unwrap();
+    assert_eq!(block_on(parts.there.relay_leftovers(10)).unwrap(), 1);
+    assert_eq!(block_on(process.relay_leftovers(10)).unwrap(), 0);
+    let before = outbox.read.load(Ordering::Relaxed);
+    let read = block_on(process.read(&parts.root, Sequence::START, 10)).unwrap();
+    assert_eq!(read.len(), 1);
+    assert_eq!(outbox.read.load(Ordering::Relaxed), before);
 }

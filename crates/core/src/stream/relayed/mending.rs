@@ -48,13 +48,15 @@ impl Relayed {
         written
     }
 
-    /// Tells the stream of a root what it has lost. Returns whether there was something.
-    pub(super) async fn mended(&self, root: &SessionId) -> Result<bool, StreamError> {
+    /// Relays what the stream of a root was not told yet, and tells it what it has lost. Returns whether it may be
+    /// another one than before.
+    pub(super) async fn caught_up(&self, root: &SessionId) -> Result<bool, StreamError> {
         let head = self.outbox.head(root).await?;
         if head.is_some() && self.log.seen(root).await? == head {
             return Ok(false);
         }
-        self.mend(root, None).await
+        self.mend(root, None).await?;
+        Ok(true)
     }
 
     /// Tells a stream its status that has begun anew without one. What was relayed is relayed all the same; whoever
