@@ -80,13 +80,35 @@ return out
 ";
 
 /// Reads batches of a stream, what is left of those of which a part was removed, and the bounds of the stream.
+///
+/// The arguments are the first sequence, the most batches, and how many chunks are wanted, or 0 for those of all batches.
+/// It goes on with as many batches as will do if they are like those before; one of which a part was removed counts as
+/// one chunk.
 const BATCHES: &str = r"#!lua flags=no-writes
-local entries = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])
-local rests = {}
-if redis.call('EXISTS', KEYS[2]) == 1 then
-  for at, entry in ipairs(entries) do
-    rests[at] = redis.call('HGET', KEYS[2], entry[1])
+local from, most, wanted = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local first, has_rests = tonumber((string.match(from, '^%d+'))), redis.call('EXISTS', KEYS[2]) == 1
+local entries, rests, chunks = {}, {}, 0
+local ask = wanted > 0 and math.min(most, 2) or most
+while ask > 0 do
+  local part = redis.call('XRANGE', KEYS[1], from, '+', 'COUNT', ask)
+  for _, entry in ipairs(part) do
+    local at = #entries + 1
+    entries[at] = entry
+    if has_rests then
+      rests[at] = redis.call('HGET', KEYS[2], entry[1])
+    end
+    local last = tonumber((string.match(entry[1], '^%d+')))
+    chunks = chunks + (rests[at] and 1 or math.min(tonumber(entry[2][2]), last - first + 1))
+    if wanted > 0 and chunks >= wanted then
+      break
+    end
   end
+  if #part < ask or chunks >= wanted then
+    break
+  end
+  from = '(' .. part[#part][1]
+  ask = math.ceil((wanted - chunks) * #entries / chunks)
+  ask = math.min(ask, 4 * #entries, most - #entries)
 end
 return {redis.call('HMGET', KEYS[3], 'trimmed', 'last', 'e', 'inc'), entries, rests}
 ";

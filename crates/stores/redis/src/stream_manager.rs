@@ -114,7 +114,7 @@ impl RedisStore {
         let (mut read, mut after) = (Vec::new(), after);
         while read.len() < limit {
             let part = self
-                .batches(shard, &keys, after, limit - read.len())
+                .batches_of(shard, &keys, after, limit - read.len())
                 .await?;
             let Some(last) = part.entries.last().map(|entry| entry.last) else {
                 break;
