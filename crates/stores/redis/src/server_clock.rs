@@ -180,7 +180,7 @@ mod tests {
             };
             let take = commit().when(Precondition::LeaseFree);
             let refused = store.commit(take).await.unwrap_err();
-            assert!(matches!(refused, StoreError::Conflict { .. }), "{refused}");
+            assert!(matches!(refused, StoreError::Refused { .. }), "{refused}");
             assert!(store.now() < ahead, "it was measured again");
         });
     }
