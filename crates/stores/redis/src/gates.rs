@@ -213,11 +213,11 @@ impl RedisStore {
             Some((told, own, _)) => (told, own),
             None => self.read_gates(writer, &gates).await?,
         };
-        let mut transaction = Transaction::new(shard);
+        let mut transaction = self.reaching(&writer.root, told);
+        transaction.incarnation = told.incarnation;
         transaction.expect(&gates, "inc", &told.incarnation_text());
         transaction.expect(&gates, &told::session(&writer.session), &own.text);
         let keys = self.keys().stream(shard, &writer.root);
-        transaction.on_stream(&keys.info);
         let incarnation = told.incarnation.unwrap_or_default();
         transaction.begin_stream(&keys, incarnation.0);
         Ok(transaction)

@@ -54,14 +54,13 @@ impl<'a> Relaying<'a> {
     fn new(store: &'a RedisStore, root: &'a SessionId, told: Told) -> Self {
         let shard = store.keys().shard(root.as_str());
         let gates = store.keys().key(shard, GATES, root.as_str());
-        let mut transaction = Transaction::new(shard);
+        let mut transaction = store.reaching(root, told);
         transaction.expect(&gates, "n", &told.number_text());
         transaction.expect(&gates, "inc", &told.incarnation_text());
         if told.lacks_status {
             transaction.expect(&gates, LACKS_STATUS, "1");
         }
         let keys = store.keys().stream(shard, root);
-        transaction.on_stream(&keys.info);
         Self {
             store,
             root,
@@ -99,17 +98,12 @@ impl<'a> Relaying<'a> {
     /// Begins a stream that has lost something, above all sequences that it may have had.
     fn begin_anew(&mut self, incarnation: Incarnation, last: Sequence) {
         self.remove();
-        let seconds = self.store.server_time().as_millis() / 1000;
-        let start = (seconds << PER_SECOND).max(last.0 + 1).to_string();
-        let mut words = words!["HSET", self.keys.info.as_str()];
-        words.extend(words!["inc", incarnation.0.to_string()]);
-        // The number of removals differs from every earlier one, too.
-        for bound in ["last", "trimmed", "condensed", "e"] {
-            words.extend(words![bound, start.as_str()]);
-        }
+        let info = self.keys.info.as_str();
+        let words = words!["HSET", info, "inc", incarnation.0.to_string()];
         self.transaction.command(words);
+        let (store, root) = (self.store, self.root);
+        store.begin_above(&mut self.transaction, root, last);
         self.told.lacks_status = true;
-        tracing::warn!(event = "stream.lost", session = %self.root, from = %start);
     }
 
     fn tell(&mut self, session: &SessionId, gate: Option<&DeltaGate>) -> Result<()> {
@@ -206,12 +200,15 @@ impl<'a> Relaying<'a> {
         let known = &store.inner.gates;
         match written {
             Ok(Written::Done(last)) => {
+                let of = self.told.incarnation;
+                store.inner.acknowledged.note(self.root, of, last);
                 known.now(self.root, self.told, self.forgets, self.changed);
                 store.inner.changes.ring(&topic);
                 Ok(Some(last))
             }
             Ok(Written::Changed) => {
                 known.forget(self.root);
+                store.begin_anew_if_short(self.root).await?;
                 Ok(None)
             }
             Err(failure) => {
@@ -223,8 +220,22 @@ impl<'a> Relaying<'a> {
 }
 
 impl RedisStore {
+    /// Lets a stream begin above all sequences that it may have had, of which this is one.
+    pub(crate) fn begin_above(&self, on: &mut Transaction, root: &SessionId, last: Sequence) {
+        let seconds = self.server_time().as_millis() / 1000;
+        let start = (seconds << PER_SECOND).max(last.0 + 1).to_string();
+        let info = self.keys().stream(on.shard, root).info;
+        let mut words = words!["HSET", info.as_str()];
+        // The number of removals differs from every earlier one, too.
+        for bound in ["last", "trimmed", "condensed", "e"] {
+            words.extend(words![bound, start.as_str()]);
+        }
+        on.command(words);
+        tracing::warn!(event = "stream.lost", session = %root, from = %start);
+    }
+
     /// What the stream of a root was told.
-    async fn told(&self, root: &SessionId, fresh: bool) -> Result<Told> {
+    pub(crate) async fn told(&self, root: &SessionId, fresh: bool) -> Result<Told> {
         if let Some(known) = self.inner.gates.told(root).filter(|_| !fresh) {
             return Ok(known);
         }

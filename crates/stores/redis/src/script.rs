@@ -1,5 +1,6 @@
 //! The scripts: one that compares and then writes, one that reads. They know no rules.
 
+use helix_agents_core::stream::{Incarnation, Sequence};
 use redis::{Cmd, Script};
 
 use crate::keys::Shard;
@@ -9,7 +10,8 @@ use crate::keys::Shard;
 /// The arguments are the hash of a stream (or nothing), the number of comparisons, for each the key, the field and
 /// the expected value (empty: there is none), and the commands, each with the number of its words before it. Three
 /// commands are special because they need the last sequence of the stream: with 0 words, a batch of chunks is
-/// appended; with -1, the end of a turn is noted; with -2, the end of the stream is noted in a field. What is published is
+/// appended; with -1, the end of a turn is noted; with -2, the end of the stream is noted in a field. With -3, before
+/// all others, it is compared: the stream must reach to a sequence. What is published is
 /// lost where the user has no right to the channel: an error would hide that everything before it was written.
 const WRITING: &str = r"
 local function write()
@@ -38,6 +40,11 @@ local function write()
       local last = redis.call('HGET', info, 'last') or '0'
       redis.call('HSET', a[i + 1], a[i + 2], a[i + 3] .. ':' .. last)
       i = i + 4
+    elseif words == -3 then
+      if tonumber(redis.call('HGET', info, 'last') or '0') < tonumber(a[i + 1]) then
+        return {0, time[1], time[2], 0}
+      end
+      i = i + 2
     else
       local call = a[i + 1] == 'PUBLISH' and redis.pcall or redis.call
       call(unpack(a, i + 1, i + words))
@@ -312,6 +319,8 @@ pub(crate) struct Transaction {
     pub(crate) shard: Shard,
     /// Whether it is made although the memory is full, because it makes room.
     pub(crate) makes_room: bool,
+    /// Whose end is noted when it is written: see [`Acknowledged`](crate::acknowledged::Acknowledged).
+    pub(crate) incarnation: Option<Incarnation>,
     info: String,
     comparisons: Arguments,
     commands: Arguments,
@@ -322,6 +331,7 @@ impl Transaction {
         Self {
             shard,
             makes_room: false,
+            incarnation: None,
             info: String::new(),
             comparisons: Arguments::default(),
             commands: Arguments::default(),
@@ -331,6 +341,14 @@ impl Transaction {
     /// Names the stream whose last sequence is returned.
     pub(crate) fn on_stream(&mut self, info: &str) {
         info.clone_into(&mut self.info);
+    }
+
+    /// The stream must reach to this sequence. Nothing was asked for before.
+    pub(crate) fn expect_end(&mut self, last: Sequence) {
+        if !last.is_start() {
+            self.commands.push("-3");
+            self.commands.push(last.to_string());
+        }
     }
 
     /// The field of a hash must have this value; empty: it must not exist.

@@ -10,6 +10,7 @@ use helix_agents_core::stream::Sequence;
 use helix_agents_core::time::Timestamp;
 use redis::{Client, Value};
 
+use crate::acknowledged::Acknowledged;
 use crate::changes::Changes;
 use crate::config::RedisConfig;
 use crate::error::{Error, Result};
@@ -51,6 +52,8 @@ pub(crate) struct Inner {
     pub(crate) turns: Turns,
     /// What streams were told, where sessions are stored elsewhere.
     pub(crate) gates: Gates,
+    /// The ends of such streams.
+    pub(crate) acknowledged: Acknowledged,
     pub(crate) clock: ServerClock,
     /// A text that no other store has, and a counter: together they are never used twice.
     unique: (String, AtomicU64),
@@ -124,6 +127,7 @@ impl RedisStore {
             changes: Changes::default(),
             turns: Turns::default(),
             gates: Gates::default(),
+            acknowledged: Acknowledged::default(),
             clock: ServerClock::new(told),
             unique: (opening::random_text()?, AtomicU64::new(0)),
         };

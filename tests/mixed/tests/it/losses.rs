@@ -17,7 +17,7 @@ use helix_agents_test_servers::{REDIS, RedisServer, RedisSettings, shared};
 use helix_agents_testkit::MockModel;
 use serde_json::json;
 
-use crate::deployment::{Deployment, Process, says, with_servers, words};
+use crate::deployment::{Deployment, Process, created, says, with_servers, words, writes};
 use crate::faults::{host, until_said};
 use crate::spoken::speaker;
 
@@ -187,5 +187,43 @@ fn a_reader_of_a_suspended_session_is_not_kept_waiting_by_a_stream_that_began_an
         let told = rest(&mut reader(&process, &root)).await;
         assert_eq!(said(&told), "at once");
         assert_eq!(told.last(), Some(&StreamItem::End(StreamStatus::Paused)));
+    });
+}
+
+/// The server comes back without the last deltas, and has been told everything else. Their sequences are not used again.
+#[test]
+fn a_stream_that_lost_deltas_alone_begins_anew_above_them() {
+    let Some(mut server) = server() else { return };
+    let deployment = Deployment::on(server.url());
+    let mut begun = None;
+    with_servers(async {
+        let process = deployment.process().await;
+        let relayed = process.relayed();
+        let root = created(&relayed).await;
+        relayed.commit(says(&root, "1")).await.unwrap();
+        writes(&relayed, &root, 0, "2").await.unwrap();
+        send(&server.url(), "SAVE").await;
+        writes(&relayed, &root, 0, "3").await.unwrap();
+        let last = writes(&relayed, &root, 0, "4").await.unwrap();
+        begun = Some((process, relayed, root, last));
+    });
+    let Some((process, relayed, root, last)) = begun else {
+        return;
+    };
+    server.kill().unwrap();
+    // It notices that its connection is gone.
+    with_servers(async { drop(process.streams.info(&root).await.unwrap_err()) });
+    server.start_again().unwrap();
+    with_servers(async {
+        assert_eq!(words(&process.streams, &root).await.concat(), "12");
+        let after = writes(&relayed, &root, 0, "5").await.unwrap();
+        assert!(after > last.next(), "{after:?}");
+        let info = process.streams.info(&root).await.unwrap().unwrap();
+        assert_eq!((info.trimmed.next(), info.last), (after, after));
+        assert_eq!(words(&process.streams, &root).await, ["5"]);
+        // A commit goes on there, too.
+        let receipt = relayed.commit(says(&root, "6")).await.unwrap();
+        assert_eq!(receipt.sequence, after.next());
+        assert_eq!(words(&process.streams, &root).await, ["5", "6"]);
     });
 }
