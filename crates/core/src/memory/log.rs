@@ -33,6 +33,8 @@ struct Logged {
     gates: BTreeMap<SessionId, DeltaGate>,
     /// The number of the last entry.
     relayed: u64,
+    /// Whether the stream has begun anew, and was not told its status since.
+    lacks_status: bool,
     positions: VecDeque<(u64, Sequence)>,
 }
 
@@ -47,6 +49,7 @@ impl Logged {
             self.log = None;
             self.gates.clear();
             self.incarnation = entry.incarnation;
+            self.lacks_status = false;
         }
         if is_lost && !entry.ends {
             self.begin_anew(number);
@@ -65,6 +68,7 @@ impl Logged {
             log.append(entry.chunks.clone(), false);
             if let Some(status) = entry.status {
                 log.status = status;
+                self.lacks_status = false;
             }
         }
         if self.positions.len() == POSITIONS {
@@ -81,13 +85,19 @@ impl Logged {
         let mut log = Log::new(self.incarnation);
         log.begin_after(Sequence(number << 32));
         self.log = Some(log);
+        self.lacks_status = true;
     }
 
-    fn seen(&self) -> Option<OutboxPosition> {
+    /// The last entry that was written.
+    fn position(&self) -> Option<OutboxPosition> {
         (self.relayed > 0).then_some(OutboxPosition {
             incarnation: self.incarnation,
             number: self.relayed,
         })
+    }
+
+    fn seen(&self) -> Option<OutboxPosition> {
+        self.position().filter(|_| !self.lacks_status)
     }
 
     fn log(&mut self) -> &mut Log {
@@ -215,7 +225,7 @@ impl StreamLog for MemoryLog {
                 logged.take(*number, entry);
             }
             let last = entries.last().map(|(number, _)| *number);
-            let is_last = last == Some(logged.relayed);
+            let is_last = last == Some(logged.relayed) && !logged.lacks_status;
             let end = logged.positions.back().filter(|_| is_last);
             end.map(|(_, position)| *position)
         };
@@ -255,10 +265,12 @@ impl StreamLog for MemoryLog {
                         incarnation,
                         number,
                     } = repair.position;
-                    if seen != Some(repair.position) {
+                    if logged.position() != Some(repair.position) {
                         logged.incarnation = incarnation;
                         logged.relayed = number;
                         logged.begin_anew(number);
+                    }
+                    if std::mem::take(&mut logged.lacks_status) {
                         logged.log().status = repair.status;
                     }
                     logged.gates.extend(repair.gates.clone());
@@ -266,6 +278,7 @@ impl StreamLog for MemoryLog {
                 None if is_as_seen => {
                     logged.log = None;
                     logged.gates.clear();
+                    logged.lacks_status = false;
                 }
                 None => {}
             }

@@ -229,7 +229,8 @@ pub trait StreamLog: StreamManager {
     /// Writes entries of a root's outbox into its stream, in this order. An entry whose number is not higher than
     /// that of one written before is left out. Each is written whole or not at all.
     ///
-    /// Returns the end of the stream right after the last of them, if that is known.
+    /// Returns the end of the stream right after the last of them, if that is known. It is not where the stream has
+    /// begun anew, and none of them said in which status: see [`StreamLog::seen`].
     async fn relay(
         &self,
         root: &SessionId,
@@ -243,13 +244,14 @@ pub trait StreamLog: StreamManager {
         number: u64,
     ) -> Result<Option<Sequence>, StreamError>;
 
-    /// Returns the last entry that was written; `None` if nothing is known of the root.
+    /// Returns the last entry that was written; `None` if nothing is known of the root, or its stream has begun anew
+    /// and was not told its status since.
     async fn seen(&self, root: &SessionId) -> Result<Option<OutboxPosition>, StreamError>;
 
     /// Makes a stream what its store says it is, or removes it without a `repair`, if the last entry that was
     /// written still is the one that was `seen`. Returns whether that was so.
     ///
-    /// If the position is the same only the gates are told.
+    /// If the position is the same only the gates are told, and the status if the stream was not told it.
     async fn repair(
         &self,
         root: &SessionId,

@@ -1,16 +1,17 @@
 //! A store whose streams are stored elsewhere.
 
+mod behind;
 mod mending;
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
 
+use self::behind::Behind;
 use super::{
     Chunk, Outbox, RelayLeftovers, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits,
-    StreamLog, StreamManager, StreamWriter,
+    StreamLog, StreamManager, StreamStatus, StreamWriter,
 };
 use crate::id::{CallId, CheckpointId, RunId, SessionId};
 use crate::message::Message;
@@ -41,7 +42,7 @@ pub struct Relayed {
     outbox: Arc<dyn Outbox>,
     log: Arc<dyn StreamLog>,
     /// The roots whose outboxes this process could not relay.
-    behind: Arc<Mutex<HashSet<SessionId>>>,
+    behind: Arc<Behind>,
 }
 
 impl Relayed {
@@ -63,6 +64,18 @@ impl Relayed {
     /// Relays what is in the outbox of a root. Returns the number of the last entry, if there was one, and the end of
     /// the stream right after it.
     async fn relay(&self, root: &SessionId) -> Result<(u64, Option<Sequence>), StreamError> {
+        let (after, end) = self.relay_entries(root).await?;
+        if after > 0 && end.is_none() {
+            self.tell_status(root).await;
+        }
+        Ok((after, end))
+    }
+
+    /// The same, whatever the stream lacks then.
+    async fn relay_entries(
+        &self,
+        root: &SessionId,
+    ) -> Result<(u64, Option<Sequence>), StreamError> {
         let (mut after, mut end) = (0, None);
         loop {
             let entries = self.outbox.entries(root, after, ENTRIES).await?;
@@ -76,14 +89,13 @@ impl Relayed {
                 break;
             }
         }
-        self.behind().remove(root);
+        self.behind.is_relayed(root);
         Ok((after, end))
     }
 
     /// Relays what this process could not relay before, so that it reads its own commits.
     async fn relay_own(&self, root: &SessionId) -> Result<(), StreamError> {
-        let is_behind = self.behind().contains(root);
-        if is_behind {
+        if self.behind.has_left(root) {
             self.relay(root).await?;
         }
         Ok(())
@@ -98,10 +110,6 @@ impl Relayed {
             None => self.log.position(root, number).await?,
         };
         Ok(position.unwrap_or(Sequence::START))
-    }
-
-    fn behind(&self) -> MutexGuard<'_, HashSet<SessionId>> {
-        self.behind.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -121,7 +129,7 @@ impl SessionStore for Relayed {
         let position = self.deliver(&root, number.0).await;
         receipt.sequence = position.unwrap_or_else(|error| {
             tracing::warn!(event = "outbox.not_relayed", session = %root, %error);
-            self.behind().insert(root);
+            self.behind.leaves(root);
             Sequence::START
         });
         Ok(receipt)
@@ -249,11 +257,22 @@ impl StreamManager for Relayed {
     async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError> {
         self.relay_own(root).await?;
         let info = self.log.info(root).await?;
-        // Nothing was ever said, or everything was lost.
-        if info.is_none() && self.mended(root).await? {
-            return self.log.info(root).await;
+        match info.map(|info| info.status) {
+            // Somebody writes, or waits: what was lost is noticed then.
+            Some(StreamStatus::Active) => Ok(info),
+            // It may be at rest only because it has lost what followed. It can be read all the same.
+            Some(_) => match self.caught_up(root).await {
+                Ok(true) => self.log.info(root).await,
+                Ok(false) => Ok(info),
+                Err(error) => {
+                    tracing::debug!(event = "stream.not_checked", session = %root, %error);
+                    Ok(info)
+                }
+            },
+            // Nothing was ever said, or everything was lost.
+            None if self.caught_up(root).await? => self.log.info(root).await,
+            None => Ok(None),
         }
-        Ok(info)
     }
 
     async fn catch_up(&self, root: &SessionId) -> Result<(), StreamError> {
@@ -267,7 +286,7 @@ impl StreamManager for Relayed {
         known: Option<StreamInfo>,
     ) -> Result<(), StreamError> {
         while !self.log.changed_or_quiet(root, known).await? {
-            if let Err(error) = self.mended(root).await {
+            if let Err(error) = self.caught_up(root).await {
                 // The stream can be read all the same.
                 tracing::debug!(event = "stream.not_checked", session = %root, %error);
             }
@@ -288,14 +307,20 @@ impl StreamManager for Relayed {
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 impl RelayLeftovers for Relayed {
     async fn relay_leftovers(&self, limit: usize) -> Result<usize, StreamError> {
-        let roots = self.outbox.waiting(limit).await?;
+        let before = self.behind.now();
+        let wanted = limit.saturating_add(before.failed());
+        let roots = self.outbox.waiting(wanted).await?;
+        if roots.len() < wanted {
+            self.behind.only_these_wait(&before, &roots);
+        }
         let (mut relayed, mut failed) = (0, None);
-        for root in &roots {
+        for root in before.failed_last(&roots).take(limit) {
             match self.relay(root).await {
                 Ok(_) => relayed += 1,
                 // The others do not wait for it.
                 Err(error) => {
                     tracing::warn!(event = "outbox.not_relayed", session = %root, %error);
+                    self.behind.fails(root);
                     failed = Some(error);
                 }
             }

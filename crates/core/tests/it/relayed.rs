@@ -1,9 +1,11 @@
 //! A store whose streams are elsewhere: what is relayed, when, and once.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use helix_agents_core::memory::{MemoryLog, MemoryStore};
+use helix_agents_core::session::{RunRecord, RunStatus, RunTrigger};
 use helix_agents_core::store::{
     Change, Commit, Fence, NewSession, SessionStore, Sessions, StoreError,
 };
@@ -59,6 +61,17 @@ impl Parts {
     fn info(&self) -> StreamInfo {
         let info = self.here.info(&self.root);
         block_on(info).unwrap().unwrap()
+    }
+
+    /// Starts a run that ends suspended.
+    fn suspend_a_run(&self) {
+        let (id, root) = (RunId::new("r").unwrap(), self.root.clone());
+        let mut run = RunRecord::started(id, root.clone(), RunTrigger::Execute, "test", NOW);
+        let start = Commit::new(root.clone(), NOW).then(Change::StartRun(Box::new(run.clone())));
+        block_on(self.here.commit(start)).unwrap();
+        run.status = RunStatus::SuspendedClientTool;
+        let end = Commit::new(root, NOW).then(Change::Run(Box::new(run)));
+        block_on(self.here.commit(end.stream(StreamStatus::Paused))).unwrap();
     }
 
     fn chunk(&self, text: &str) -> Chunk {
@@ -216,6 +229,39 @@ fn a_reader_of_a_lost_stream_is_told_what_the_store_knows() {
     assert_eq!(block_on(parts.here.info(&parts.root)).unwrap(), None);
 }
 
+/// The first entry that the new stream is told says nothing about its status: that of the store counts.
+#[test]
+fn a_stream_that_begins_anew_without_a_status_is_told_that_of_its_session() {
+    let mut parts = Parts::new();
+    parts.suspend_a_run();
+    assert_eq!(parts.info().status, StreamStatus::Paused);
+    parts.lose_streams();
+    let receipt = block_on(parts.here.commit(parts.commit("warning"))).unwrap();
+    let info = parts.info();
+    assert_eq!(info.status, StreamStatus::Paused);
+    assert_eq!(receipt.sequence, info.last);
+    assert_eq!(parts.words(), ["warning"]);
+    // It is whole: what follows changes nothing.
+    parts.write(&parts.there, 0, "more").unwrap();
+    assert_eq!(parts.info().status, StreamStatus::Paused);
+    assert_eq!(parts.words(), ["warning", "more"]);
+}
+
+/// The process that began it anew died at once.
+#[test]
+fn a_stream_that_was_left_without_a_status_is_told_it_by_whoever_looks_next() {
+    let mut parts = Parts::new();
+    parts.suspend_a_run();
+    parts.lose_streams();
+    parts.unrelayed("warning");
+    let left = block_on(parts.store.entries(&parts.root, 0, 10)).unwrap();
+    block_on(parts.log.relay(&parts.root, &left)).unwrap();
+    parts.unrelayed("again");
+    block_on(parts.there.catch_up(&parts.root)).unwrap();
+    assert_eq!(parts.info().status, StreamStatus::Paused);
+    assert_eq!(parts.words(), ["warning", "again"]);
+}
+
 /// The outbox was switched on for sessions that had their streams in the store: sequences go on above those.
 #[test]
 fn a_stream_that_moved_begins_after_what_it_was() {
@@ -243,11 +289,44 @@ fn a_stream_catches_up_with_what_a_dead_process_left() {
     assert_eq!(parts.words(), ["one"]);
 }
 
-/// An outbox that cannot be read for one root.
+/// A turn was over when the streams were saved, and the next had begun when that was lost.
+#[test]
+fn a_stream_at_rest_that_lost_what_followed_is_told_how_it_goes_on() {
+    let mut parts = Parts::new();
+    let paused = Commit::new(parts.root.clone(), NOW).stream(StreamStatus::Paused);
+    block_on(parts.store.commit(paused)).unwrap();
+    let saved = block_on(parts.store.entries(&parts.root, 0, 10)).unwrap();
+    block_on(parts.here.catch_up(&parts.root)).unwrap();
+    assert_eq!(parts.info().status, StreamStatus::Paused);
+    let goes_on = Commit::new(parts.root.clone(), NOW).stream(StreamStatus::Active);
+    block_on(parts.here.commit(goes_on)).unwrap();
+    parts.lose_streams();
+    block_on(parts.log.relay(&parts.root, &saved)).unwrap();
+    let stale = block_on(parts.log.info(&parts.root)).unwrap().unwrap();
+    assert_eq!(stale.status, StreamStatus::Paused);
+    let info = parts.info();
+    assert_eq!(info.status, StreamStatus::Active);
+    assert!(info.trimmed > stale.last, "{info:?}");
+}
+
+/// An outbox that cannot be read for one root, while it is said so.
 #[derive(Debug)]
 struct Unreadable {
     store: MemoryStore,
     root: SessionId,
+    refuses: AtomicBool,
+    read: AtomicUsize,
+}
+
+impl Unreadable {
+    fn of(parts: &Parts) -> Arc<Self> {
+        Arc::new(Self {
+            store: parts.store.clone(),
+            root: parts.root.clone(),
+            refuses: AtomicBool::new(true),
+            read: AtomicUsize::new(0),
+        })
+    }
 }
 
 #[async_trait]
@@ -258,7 +337,8 @@ impl Outbox for Unreadable {
         after: u64,
         limit: usize,
     ) -> Result<Vec<(u64, OutboxEntry)>, StoreError> {
-        if *root == self.root {
+        self.read.fetch_add(1, Ordering::Relaxed);
+        if *root == self.root && self.refuses.load(Ordering::Relaxed) {
             return Err(StoreError::Backend {
                 backend: "test",
                 source: "unreadable".into(),
@@ -291,14 +371,32 @@ fn a_root_that_cannot_be_relayed_keeps_no_other_waiting() {
     parts.unrelayed("one");
     let said = Commit::new(other.clone(), NOW).stream(StreamStatus::Paused);
     block_on(parts.store.commit(said)).unwrap();
-    let outbox = Unreadable {
-        store: parts.store.clone(),
-        root: parts.root.clone(),
-    };
+    let outbox = Unreadable::of(&parts);
     let store = Arc::new(parts.store.clone());
-    let process = Relayed::new(store, Arc::new(outbox), Arc::new(parts.log.clone()));
-    assert_eq!(block_on(process.relay_leftovers(10)).unwrap(), 1);
+    let process = Relayed::new(store, outbox.clone(), Arc::new(parts.log.clone()));
+    // Not even if there is no place beside it.
+    assert!(block_on(process.relay_leftovers(1)).is_err());
+    assert_eq!(block_on(process.relay_leftovers(1)).unwrap(), 1);
     let told = block_on(parts.log.info(&other)).unwrap().unwrap();
     assert_eq!(told.status, StreamStatus::Paused);
     assert!(block_on(process.relay_leftovers(10)).is_err());
+    outbox.refuses.store(false, Ordering::Relaxed);
+    assert_eq!(block_on(process.relay_leftovers(1)).unwrap(), 1);
+    assert_eq!(parts.words(), ["one"]);
+}
+
+/// A process reads its own commits, so it relays first what it could not. It need not for ever.
+#[test]
+fn a_process_forgets_what_others_have_relayed() {
+    let parts = Parts::new();
+    let outbox = Unreadable::of(&parts);
+    let store = Arc::new(parts.store.clone());
+    let process = Relayed::new(store, outbox.clone(), Arc::new(parts.log.clone()));
+    block_on(process.commit(parts.commit("one"))).unwrap();
+    assert_eq!(block_on(parts.there.relay_leftovers(10)).unwrap(), 1);
+    assert_eq!(block_on(process.relay_leftovers(10)).unwrap(), 0);
+    let before = outbox.read.load(Ordering::Relaxed);
+    let read = block_on(process.read(&parts.root, Sequence::START, 10)).unwrap();
+    assert_eq!(read.len(), 1);
+    assert_eq!(outbox.read.load(Ordering::Relaxed), before);
 }

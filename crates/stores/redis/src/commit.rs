@@ -110,7 +110,11 @@ impl RedisStore {
             .iter()
             .filter_map(|(session, place)| Some((session.clone(), place.header()?.clone())))
             .collect();
-        let now = self.now();
+        let mut conditions = commit.preconditions.iter();
+        let now = match conditions.any(|(_, one)| *one == Precondition::LeaseFree) {
+            true => self.measured_now(shard).await?,
+            false => self.now(),
+        };
         let mut plan = match self.plan(shard, &commit, &headers, now, &mut known).await? {
             Ok(plan) => plan,
             Err(refused) => return Ok(Attempt::Refused(refused)),

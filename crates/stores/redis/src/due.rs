@@ -46,7 +46,7 @@ async fn ranges(
 
 /// A page of due work.
 pub(crate) async fn page(store: &RedisStore, query: &DueQuery) -> Result<DuePage> {
-    let now = store.now();
+    let now = store.measured_now(store.keys().shard("")).await?;
     let kinds: Vec<u8> = query
         .kinds
         .iter()
@@ -125,7 +125,8 @@ async fn headers(
 
 /// Counts what waits.
 pub(crate) async fn backlog(store: &RedisStore) -> Result<Backlog> {
-    let until = format!("[{}{END}", instant(store.now()));
+    let now = store.measured_now(store.keys().shard("")).await?;
+    let until = format!("[{}{END}", instant(now));
     let kinds: Vec<u8> = Backlog::COUNTED
         .iter()
         .map(|kind| kind_number(*kind))

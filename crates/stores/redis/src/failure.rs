@@ -123,6 +123,12 @@ pub(crate) fn is_lost(error: &RedisError) -> bool {
     }
 }
 
+/// Whether the server takes no writes any more, because another one does: it refused this, and did nothing. Its
+/// address may lead to the other one by now.
+pub(crate) fn is_demoted(error: &RedisError) -> bool {
+    matches!(error.code(), Some("READONLY" | "MASTERDOWN"))
+}
+
 fn server(error: RedisError) -> StoreError {
     let backend = BACKEND;
     let code = error.code().map(str::to_owned);

@@ -16,10 +16,14 @@ use crate::store::RedisStore;
 /// The kind of the key.
 pub(crate) const GATES: &str = "g";
 
+/// The field that a stream has while it lacks its status.
+pub(crate) const LACKS_STATUS: &str = "u";
+
 /// The most roots of which something is remembered.
 const ROOTS: usize = 4096;
 
-/// The fields of the hash beside `n`, the number of the last entry, and `inc`, the incarnation of the stream.
+/// The fields of the hash beside those of [`Told`]: `n`, the number of the last entry, `inc`, the incarnation of the
+/// stream, and `u`, while the stream lacks its status.
 pub(crate) mod told {
     use super::SessionId;
 
@@ -44,10 +48,15 @@ pub(crate) struct Told {
     pub(crate) number: u64,
     /// `None` if the root is deleted.
     pub(crate) incarnation: Option<Incarnation>,
+    /// Whether the stream has begun anew, and was not told its status since.
+    pub(crate) lacks_status: bool,
 }
 
 impl Told {
-    /// Takes the fields `n` and `inc`.
+    /// The fields that it is read from.
+    pub(crate) const FIELDS: [&str; 3] = ["n", "inc", LACKS_STATUS];
+
+    /// Takes these fields.
     pub(crate) fn parse(fields: &[Option<String>]) -> Result<Self> {
         let number = |text: &String| {
             let corrupt = || Failure::corrupt("stream", "what it was told is no number");
@@ -57,6 +66,7 @@ impl Told {
         Ok(Self {
             number: field(0).transpose()?.unwrap_or_default(),
             incarnation: field(1).transpose()?.map(Incarnation),
+            lacks_status: fields.get(2).is_some_and(Option::is_some),
         })
     }
 
@@ -80,6 +90,11 @@ impl Told {
             incarnation: self.incarnation?,
             number: self.number,
         })
+    }
+
+    /// The position, if nothing is missing that the stream was told.
+    pub(crate) fn seen(&self) -> Option<OutboxPosition> {
+        self.position().filter(|_| !self.lacks_status)
     }
 }
 
@@ -198,11 +213,11 @@ impl RedisStore {
             Some((told, own, _)) => (told, own),
             None => self.read_gates(writer, &gates).await?,
         };
-        let mut transaction = Transaction::new(shard);
+        let mut transaction = self.reaching(&writer.root, told);
+        transaction.incarnation = told.incarnation;
         transaction.expect(&gates, "inc", &told.incarnation_text());
         transaction.expect(&gates, &told::session(&writer.session), &own.text);
         let keys = self.keys().stream(shard, &writer.root);
-        transaction.on_stream(&keys.info);
         let incarnation = told.incarnation.unwrap_or_default();
         transaction.begin_stream(&keys, incarnation.0);
         Ok(transaction)
@@ -213,7 +228,8 @@ impl RedisStore {
         let shard = self.keys().shard(writer.root.as_str());
         let (own, root) = (told::session(&writer.session), told::session(&writer.root));
         let mut reads = Reads::default();
-        reads.fields(gates, ["n", "inc", own.as_str(), root.as_str()]);
+        let sessions = [own.as_str(), root.as_str()];
+        reads.fields(gates, Told::FIELDS.into_iter().chain(sessions));
         let mut answers = self.read(shard, reads).await?;
         let mut fields = reply::texts(answers.next()?)?;
         let gate = |text: Option<Option<String>>| text.flatten().map(Gate::parse).transpose();

@@ -54,6 +54,7 @@
 //!
 //! Operations must run within a tokio runtime.
 
+mod acknowledged;
 mod batches;
 mod changes;
 mod commit;

@@ -12,7 +12,7 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, RedisError, RedisResult, Value,
 };
 
-use crate::failure::is_lost;
+use crate::failure::{is_demoted, is_lost};
 
 /// How long nothing is asked of a server that did not answer in time. Everybody would wait as long again.
 const REST: Duration = Duration::from_secs(1);
@@ -140,7 +140,7 @@ impl Link {
         let answer = answer.and_then(Value::extract_error);
         if let Err(error) = &answer {
             self.note(error);
-            if is_lost(error) {
+            if is_lost(error) || is_demoted(error) {
                 self.forget(number);
             }
         }
@@ -155,7 +155,8 @@ impl Link {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
     use std::time::Instant;
 
     use super::*;
@@ -181,6 +182,54 @@ mod tests {
                 .all(|answer| answer.as_ref().is_err_and(is_lost))
         );
         assert!(begun.elapsed() < patience * 8, "{:?}", begun.elapsed());
+    }
+
+    /// Answers each command on one connection: one that is no part of connecting with this.
+    fn answer(connection: &mut TcpStream, with: &[u8]) {
+        let mut buffer = [0; 1024];
+        while let Ok(count @ 1..) = connection.read(&mut buffer) {
+            let asked = buffer.get(..count).unwrap();
+            let is_ours = asked.windows(4).any(|word| word == b"PING");
+            let commands = asked.iter().filter(|byte| **byte == b'*').count();
+            let answers = if is_ours {
+                with.to_vec()
+            } else {
+                b"+OK\r\n".repeat(commands)
+            };
+            connection.write_all(&answers).unwrap();
+        }
+    }
+
+    /// A fail-over may leave the connections to the server before open. Its address leads to the new one.
+    #[test]
+    fn a_server_that_takes_no_writes_any_more_is_connected_to_anew() {
+        for code in ["READONLY", "MASTERDOWN"] {
+            let server = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+            let url = format!("redis://{}", server.local_addr().unwrap());
+            let demoted = format!("-{code} it takes no writes\r\n");
+            std::thread::spawn(move || {
+                let answers = [demoted.as_bytes(), b"+PONG\r\n"];
+                let open: Vec<_> = answers
+                    .into_iter()
+                    .map(|with| {
+                        let (mut connection, _) = server.accept().unwrap();
+                        let with = with.to_vec();
+                        std::thread::spawn(move || answer(&mut connection, &with))
+                    })
+                    .collect();
+                open.into_iter().for_each(|one| one.join().unwrap());
+            });
+            let patience = Duration::from_secs(10);
+            let link = Link::new(Client::open(url).unwrap(), patience, patience);
+            let ping = redis::cmd("PING");
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            let refused = runtime.block_on(link.send(&ping)).unwrap_err();
+            assert_eq!(refused.code(), Some(code));
+            runtime.block_on(link.send(&ping)).unwrap();
+        }
     }
 
     /// After a time-out nothing is asked for a while, and then again.

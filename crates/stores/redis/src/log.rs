@@ -13,7 +13,7 @@ use helix_agents_core::stream::{
 use crate::changes::Topic;
 use crate::commit::ATTEMPTS;
 use crate::failure::{Failure, Result};
-use crate::gates::{GATES, Told, told};
+use crate::gates::{GATES, LACKS_STATUS, Told, told};
 use crate::index::Indexes;
 use crate::keys::{Shard, StreamKeys};
 use crate::reply;
@@ -41,6 +41,8 @@ struct Relaying<'a> {
     transaction: Transaction,
     /// The position after the entries so far.
     told: Told,
+    /// Whether the stream lacked its status before them.
+    lacked_status: bool,
     /// The gates that changed.
     changed: BTreeMap<SessionId, Option<String>>,
     /// Whether all gates of before are forgotten.
@@ -52,11 +54,13 @@ impl<'a> Relaying<'a> {
     fn new(store: &'a RedisStore, root: &'a SessionId, told: Told) -> Self {
         let shard = store.keys().shard(root.as_str());
         let gates = store.keys().key(shard, GATES, root.as_str());
-        let mut transaction = Transaction::new(shard);
+        let mut transaction = store.reaching(root, told);
         transaction.expect(&gates, "n", &told.number_text());
         transaction.expect(&gates, "inc", &told.incarnation_text());
+        if told.lacks_status {
+            transaction.expect(&gates, LACKS_STATUS, "1");
+        }
         let keys = store.keys().stream(shard, root);
-        transaction.on_stream(&keys.info);
         Self {
             store,
             root,
@@ -65,6 +69,7 @@ impl<'a> Relaying<'a> {
             gates,
             transaction,
             told,
+            lacked_status: told.lacks_status,
             changed: BTreeMap::new(),
             forgets: false,
         }
@@ -93,16 +98,12 @@ impl<'a> Relaying<'a> {
     /// Begins a stream that has lost something, above all sequences that it may have had.
     fn begin_anew(&mut self, incarnation: Incarnation, last: Sequence) {
         self.remove();
-        let seconds = self.store.server_time().as_millis() / 1000;
-        let start = (seconds << PER_SECOND).max(last.0 + 1).to_string();
-        let mut words = words!["HSET", self.keys.info.as_str()];
-        words.extend(words!["inc", incarnation.0.to_string()]);
-        // The number of removals differs from every earlier one, too.
-        for bound in ["last", "trimmed", "condensed", "e"] {
-            words.extend(words![bound, start.as_str()]);
-        }
+        let info = self.keys.info.as_str();
+        let words = words!["HSET", info, "inc", incarnation.0.to_string()];
         self.transaction.command(words);
-        tracing::warn!(event = "stream.lost", session = %self.root, from = %start);
+        let (store, root) = (self.store, self.root);
+        store.begin_above(&mut self.transaction, root, last);
+        self.told.lacks_status = true;
     }
 
     fn tell(&mut self, session: &SessionId, gate: Option<&DeltaGate>) -> Result<()> {
@@ -124,6 +125,7 @@ impl<'a> Relaying<'a> {
         let is_other = self.told.incarnation != Some(entry.incarnation);
         if entry.ends || is_other {
             self.remove();
+            self.told.lacks_status = false;
         }
         if entry.previous > self.told.number && !entry.ends {
             self.begin_anew(entry.incarnation, last);
@@ -144,6 +146,7 @@ impl<'a> Relaying<'a> {
         self.told = Told {
             number,
             incarnation: (!is_gone).then_some(entry.incarnation),
+            ..self.told
         };
         let (place, number) = (told::place(number), number.to_string());
         self.transaction.note_place(&self.gates, &place, &number);
@@ -152,6 +155,7 @@ impl<'a> Relaying<'a> {
 
     fn set_status(&mut self, status: StreamStatus) -> Result<()> {
         self.transaction.set_status(&self.keys, status)?;
+        self.told.lacks_status = false;
         let is_over = matches!(status, StreamStatus::Ended | StreamStatus::Failed);
         if is_over && self.store.inner.config.keep_deltas.is_some() {
             let indexes = Indexes {
@@ -170,6 +174,12 @@ impl<'a> Relaying<'a> {
         let gates = self.gates.as_str();
         let number = self.told.number.to_string();
         let mut words = words!["HSET", gates, "n", number];
+        if self.told.lacks_status {
+            words.extend(words![LACKS_STATUS, "1"]);
+        } else if self.lacked_status {
+            let words = words!["HDEL", gates, LACKS_STATUS];
+            self.transaction.command(words);
+        }
         match self.told.incarnation {
             Some(incarnation) => {
                 words.extend(words!["inc", incarnation.0.to_string()]);
@@ -190,12 +200,15 @@ impl<'a> Relaying<'a> {
         let known = &store.inner.gates;
         match written {
             Ok(Written::Done(last)) => {
+                let of = self.told.incarnation;
+                store.inner.acknowledged.note(self.root, of, last);
                 known.now(self.root, self.told, self.forgets, self.changed);
                 store.inner.changes.ring(&topic);
                 Ok(Some(last))
             }
             Ok(Written::Changed) => {
                 known.forget(self.root);
+                store.begin_anew_if_short(self.root).await?;
                 Ok(None)
             }
             Err(failure) => {
@@ -207,15 +220,29 @@ impl<'a> Relaying<'a> {
 }
 
 impl RedisStore {
+    /// Lets a stream begin above all sequences that it may have had, of which this is one.
+    pub(crate) fn begin_above(&self, on: &mut Transaction, root: &SessionId, last: Sequence) {
+        let seconds = self.server_time().as_millis() / 1000;
+        let start = (seconds << PER_SECOND).max(last.0 + 1).to_string();
+        let info = self.keys().stream(on.shard, root).info;
+        let mut words = words!["HSET", info.as_str()];
+        // The number of removals differs from every earlier one, too.
+        for bound in ["last", "trimmed", "condensed", "e"] {
+            words.extend(words![bound, start.as_str()]);
+        }
+        on.command(words);
+        tracing::warn!(event = "stream.lost", session = %root, from = %start);
+    }
+
     /// What the stream of a root was told.
-    async fn told(&self, root: &SessionId, fresh: bool) -> Result<Told> {
+    pub(crate) async fn told(&self, root: &SessionId, fresh: bool) -> Result<Told> {
         if let Some(known) = self.inner.gates.told(root).filter(|_| !fresh) {
             return Ok(known);
         }
         let shard = self.keys().shard(root.as_str());
         let gates = self.keys().key(shard, GATES, root.as_str());
         let mut reads = Reads::default();
-        reads.fields(&gates, ["n", "inc"]);
+        reads.fields(&gates, Told::FIELDS);
         let mut answers = self.read(shard, reads).await?;
         let told = Told::parse(&reply::texts(answers.next()?)?)?;
         self.inner.gates.is_told(root, told);
@@ -239,7 +266,7 @@ impl RedisStore {
             match self.relay_some(root, told, rest).await? {
                 Some((count, last)) => {
                     rest = rest.get(count..).unwrap_or_default();
-                    end = Some(last);
+                    end = last;
                 }
                 // Somebody else has relayed them, or some of them.
                 None => fresh = true,
@@ -252,13 +279,13 @@ impl RedisStore {
     }
 
     /// Relays the entries up to the next one that removes chunks, or that one alone. Returns how many they were and the
-    /// end of the stream, or nothing if somebody else was faster.
+    /// end of the stream unless it lacks its status, or nothing if somebody else was faster.
     async fn relay_some(
         &self,
         root: &SessionId,
         told: Told,
         entries: &[(u64, OutboxEntry)],
-    ) -> Result<Option<(usize, Sequence)>> {
+    ) -> Result<Option<(usize, Option<Sequence>)>> {
         let mut relaying = Relaying::new(self, root, told);
         let removes = |(_, entry): &(u64, OutboxEntry)| entry.rewind.is_some();
         let count = match entries.first() {
@@ -285,8 +312,9 @@ impl RedisStore {
                 some.len()
             }
         };
+        let lacks_status = relaying.told.lacks_status;
         let written = relaying.write().await?;
-        Ok(written.map(|last| (count, last)))
+        Ok(written.map(|last| (count, Some(last).filter(|_| !lacks_status))))
     }
 
     async fn repaired(
@@ -297,7 +325,7 @@ impl RedisStore {
     ) -> Result<bool> {
         let _turn = self.inner.turns.take(root).await;
         let told = self.told(root, true).await?;
-        if told.position() != seen {
+        if told.seen() != seen {
             return Ok(false);
         }
         let mut relaying = Relaying::new(self, root, told);
@@ -305,20 +333,21 @@ impl RedisStore {
             None => {
                 relaying.remove();
                 relaying.told.incarnation = None;
+                relaying.told.lacks_status = false;
             }
             Some(repair) => {
                 let OutboxPosition {
                     incarnation,
                     number,
                 } = repair.position;
-                if seen != Some(repair.position) {
+                if told.position() != Some(repair.position) {
                     let last = relaying.last().await?;
                     relaying.begin_anew(incarnation, last);
+                    relaying.told.number = number;
+                    relaying.told.incarnation = Some(incarnation);
+                }
+                if relaying.told.lacks_status {
                     relaying.set_status(repair.status)?;
-                    relaying.told = Told {
-                        number,
-                        incarnation: Some(incarnation),
-                    };
                 }
                 for (session, gate) in &repair.gates {
                     relaying.tell(session, Some(gate))?;
@@ -371,7 +400,7 @@ impl StreamLog for RedisStreams {
     }
 
     async fn seen(&self, root: &SessionId) -> Result<Option<OutboxPosition>, StreamError> {
-        Ok(self.0.told(root, true).await?.position())
+        Ok(self.0.told(root, true).await?.seen())
     }
 
     async fn repair(

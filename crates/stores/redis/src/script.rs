@@ -1,5 +1,6 @@
 //! The scripts: one that compares and then writes, one that reads. They know no rules.
 
+use helix_agents_core::stream::{Incarnation, Sequence};
 use redis::{Cmd, Script};
 
 use crate::keys::Shard;
@@ -9,7 +10,8 @@ use crate::keys::Shard;
 /// The arguments are the hash of a stream (or nothing), the number of comparisons, for each the key, the field and
 /// the expected value (empty: there is none), and the commands, each with the number of its words before it. Three
 /// commands are special because they need the last sequence of the stream: with 0 words, a batch of chunks is
-/// appended; with -1, the end of a turn is noted; with -2, the end of the stream is noted in a field. What is published is
+/// appended; with -1, the end of a turn is noted; with -2, the end of the stream is noted in a field. With -3, before
+/// all others, it is compared: the stream must reach to a sequence. What is published is
 /// lost where the user has no right to the channel: an error would hide that everything before it was written.
 const WRITING: &str = r"
 local function write()
@@ -38,6 +40,11 @@ local function write()
       local last = redis.call('HGET', info, 'last') or '0'
       redis.call('HSET', a[i + 1], a[i + 2], a[i + 3] .. ':' .. last)
       i = i + 4
+    elseif words == -3 then
+      if tonumber(redis.call('HGET', info, 'last') or '0') < tonumber(a[i + 1]) then
+        return {0, time[1], time[2], 0}
+      end
+      i = i + 2
     else
       local call = a[i + 1] == 'PUBLISH' and redis.pcall or redis.call
       call(unpack(a, i + 1, i + words))
@@ -80,13 +87,35 @@ return out
 ";
 
 /// Reads batches of a stream, what is left of those of which a part was removed, and the bounds of the stream.
+///
+/// The arguments are the first sequence, the most batches, and how many chunks are wanted, or 0 for those of all batches.
+/// It goes on with as many batches as will do if they are like those before; one of which a part was removed counts as
+/// one chunk.
 const BATCHES: &str = r"#!lua flags=no-writes
-local entries = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])
-local rests = {}
-if redis.call('EXISTS', KEYS[2]) == 1 then
-  for at, entry in ipairs(entries) do
-    rests[at] = redis.call('HGET', KEYS[2], entry[1])
+local from, most, wanted = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local first, has_rests = tonumber((string.match(from, '^%d+'))), redis.call('EXISTS', KEYS[2]) == 1
+local entries, rests, chunks = {}, {}, 0
+local ask = wanted > 0 and math.min(most, 2) or most
+while ask > 0 do
+  local part = redis.call('XRANGE', KEYS[1], from, '+', 'COUNT', ask)
+  for _, entry in ipairs(part) do
+    local at = #entries + 1
+    entries[at] = entry
+    if has_rests then
+      rests[at] = redis.call('HGET', KEYS[2], entry[1])
+    end
+    local last = tonumber((string.match(entry[1], '^%d+')))
+    chunks = chunks + (rests[at] and 1 or math.min(tonumber(entry[2][2]), last - first + 1))
+    if wanted > 0 and chunks >= wanted then
+      break
+    end
   end
+  if #part < ask or chunks >= wanted then
+    break
+  end
+  from = '(' .. part[#part][1]
+  ask = math.ceil((wanted - chunks) * #entries / chunks)
+  ask = math.min(ask, 4 * #entries, most - #entries)
 end
 return {redis.call('HMGET', KEYS[3], 'trimmed', 'last', 'e', 'inc'), entries, rests}
 ";
@@ -290,6 +319,8 @@ pub(crate) struct Transaction {
     pub(crate) shard: Shard,
     /// Whether it is made although the memory is full, because it makes room.
     pub(crate) makes_room: bool,
+    /// Whose end is noted when it is written: see [`Acknowledged`](crate::acknowledged::Acknowledged).
+    pub(crate) incarnation: Option<Incarnation>,
     info: String,
     comparisons: Arguments,
     commands: Vec<Command>,
@@ -343,6 +374,7 @@ impl Transaction {
         Self {
             shard,
             makes_room: false,
+            incarnation: None,
             info: String::new(),
             comparisons: Arguments::default(),
             commands: Vec::new(),
@@ -352,6 +384,14 @@ impl Transaction {
     /// Names the stream whose last sequence is returned.
     pub(crate) fn on_stream(&mut self, info: &str) {
         info.clone_into(&mut self.info);
+    }
+
+    /// The stream must reach to this sequence. Nothing was asked for before.
+    pub(crate) fn expect_end(&mut self, last: Sequence) {
+        if !last.is_start() {
+            self.commands.push("-3");
+            self.commands.push(last.to_string());
+        }
     }
 
     /// The field of a hash must have this value; empty: it must not exist.

@@ -3,12 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::stream::Sequence;
 use helix_agents_core::time::Timestamp;
 use redis::{Client, Value};
 
+use crate::acknowledged::Acknowledged;
 use crate::changes::Changes;
 use crate::config::RedisConfig;
 use crate::error::{Error, Result};
@@ -50,7 +52,9 @@ pub(crate) struct Inner {
     pub(crate) turns: Turns,
     /// What streams were told, where sessions are stored elsewhere.
     pub(crate) gates: Gates,
-    clock: ServerClock,
+    /// The ends of such streams.
+    pub(crate) acknowledged: Acknowledged,
+    pub(crate) clock: ServerClock,
     /// A text that no other store has, and a counter: together they are never used twice.
     unique: (String, AtomicU64),
 }
@@ -123,6 +127,7 @@ impl RedisStore {
             changes: Changes::default(),
             turns: Turns::default(),
             gates: Gates::default(),
+            acknowledged: Acknowledged::default(),
             clock: ServerClock::new(told),
             unique: (opening::random_text()?, AtomicU64::new(0)),
         };
@@ -163,12 +168,13 @@ impl RedisStore {
             false => &scripts.write,
         };
         let keys = [self.keys().meta(shard), self.keys().never(shard)];
+        let asked = Instant::now();
         let answer = self
             .call(shard, script, &keys, &transaction.arguments())
             .await?;
         let mut answers = Answers::of(answer)?;
         let done = reply::number(answers.next()?)? == 1;
-        self.hear(&mut answers)?;
+        self.hear(asked, &mut answers)?;
         let last = Sequence(reply::number(answers.next()?)?);
         Ok(if done {
             Written::Done(last)
@@ -177,12 +183,13 @@ impl RedisStore {
         })
     }
 
-    fn hear(&self, answers: &mut Answers) -> failure::Result<()> {
+    fn hear(&self, asked: Instant, answers: &mut Answers) -> failure::Result<()> {
         let (seconds, micros) = (
             reply::number(answers.next()?)?,
             reply::number(answers.next()?)?,
         );
-        self.inner.clock.hear(opening::instant(seconds, micros));
+        let told = opening::instant(seconds, micros);
+        self.inner.clock.hear(asked, told);
         Ok(())
     }
 

@@ -71,12 +71,36 @@ impl RedisStore {
             let mut transaction = self.admitted(writer, attempt > 0).await?;
             transaction.append_chunks(&keys, chunks, DELTAS)?;
             let topic = self.tell_stream(&mut transaction, &writer.root);
-            if let Written::Done(last) = self.write(transaction).await? {
-                self.inner.changes.ring(&topic);
+            if let Some(last) = self.written(writer, transaction, &topic).await? {
                 return Ok(last);
             }
         }
         Err(Failure::busy())
+    }
+
+    /// Writes what a writer writes, and returns the end of the stream unless something has changed.
+    async fn written(
+        &self,
+        writer: &StreamWriter,
+        transaction: Transaction,
+        topic: &Topic,
+    ) -> Result<Option<Sequence>> {
+        let of = transaction.incarnation;
+        match self.write(transaction).await? {
+            Written::Done(last) => {
+                self.inner.changes.ring(topic);
+                if of.is_some() {
+                    self.inner.acknowledged.note(&writer.root, of, last);
+                }
+                Ok(Some(last))
+            }
+            Written::Changed => {
+                if of.is_some() {
+                    self.begin_anew_if_short(&writer.root).await?;
+                }
+                Ok(None)
+            }
+        }
     }
 
     async fn discard(
@@ -96,8 +120,7 @@ impl RedisStore {
             })?;
             transaction.append_chunks(&keys, std::slice::from_ref(say), COMMITTED)?;
             let topic = self.tell_stream(&mut transaction, &writer.root);
-            if let Written::Done(last) = self.write(transaction).await? {
-                self.inner.changes.ring(&topic);
+            if let Some(last) = self.written(writer, transaction, &topic).await? {
                 return Ok(last);
             }
         }
@@ -114,7 +137,7 @@ impl RedisStore {
         let (mut read, mut after) = (Vec::new(), after);
         while read.len() < limit {
             let part = self
-                .batches(shard, &keys, after, limit - read.len())
+                .batches_of(shard, &keys, after, limit - read.len())
                 .await?;
             let Some(last) = part.entries.last().map(|entry| entry.last) else {
                 break;

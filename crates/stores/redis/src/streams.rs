@@ -114,7 +114,7 @@ fn entry(value: Value, rest: Option<&String>) -> Result<Entry> {
 }
 
 impl RedisStore {
-    /// Reads batches that end after a sequence.
+    /// Reads batches that end after a sequence, at most so many.
     pub(crate) async fn batches(
         &self,
         shard: Shard,
@@ -122,8 +122,32 @@ impl RedisStore {
         after: Sequence,
         limit: usize,
     ) -> Result<Part> {
+        let limit = limit.clamp(1, BATCHES);
+        self.some_batches(shard, keys, after, [limit, 0]).await
+    }
+
+    /// Reads batches that end after a sequence: about those that have so many chunks after it.
+    pub(crate) async fn batches_of(
+        &self,
+        shard: Shard,
+        keys: &StreamKeys,
+        after: Sequence,
+        chunks: usize,
+    ) -> Result<Part> {
+        let limits = [BATCHES, chunks.max(1)];
+        self.some_batches(shard, keys, after, limits).await
+    }
+
+    async fn some_batches(
+        &self,
+        shard: Shard,
+        keys: &StreamKeys,
+        after: Sequence,
+        limits: [usize; 2],
+    ) -> Result<Part> {
         let from = format!("{}-0", after.0.saturating_add(1));
-        let arguments = Arguments::of([from, limit.clamp(1, BATCHES).to_string()]);
+        let [batches, chunks] = limits.map(|limit| limit.to_string());
+        let arguments = Arguments::of([from, batches, chunks]);
         let names = [&keys.entries, &keys.rests, &keys.info].map(Clone::clone);
         let script = &self.inner.scripts.batches;
         let answer = self.ask(shard, script, &names, &arguments).await?;

@@ -48,13 +48,28 @@ impl Relayed {
         written
     }
 
-    /// Tells the stream of a root what it has lost. Returns whether there was something.
-    pub(super) async fn mended(&self, root: &SessionId) -> Result<bool, StreamError> {
+    /// Relays what the stream of a root was not told yet, and tells it what it has lost. Returns whether it may be
+    /// another one than before.
+    pub(super) async fn caught_up(&self, root: &SessionId) -> Result<bool, StreamError> {
         let head = self.outbox.head(root).await?;
         if head.is_some() && self.log.seen(root).await? == head {
             return Ok(false);
         }
-        self.mend(root, None).await
+        self.mend(root, None).await?;
+        Ok(true)
+    }
+
+    /// Tells a stream its status that has begun anew without one. What was relayed is relayed all the same; whoever
+    /// looks at the stream next tries again.
+    pub(super) async fn tell_status(&self, root: &SessionId) {
+        let told = match self.log.seen(root).await {
+            Ok(Some(_)) => return,
+            Ok(None) => self.mend(root, None).await.map(drop),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = told {
+            tracing::warn!(event = "stream.not_mended", session = %root, %error);
+        }
     }
 
     async fn mend(
@@ -82,7 +97,7 @@ impl Relayed {
         writer: Option<&StreamWriter>,
     ) -> Result<Found, StreamError> {
         let head = self.outbox.head(root).await?;
-        self.relay(root).await?;
+        self.relay_entries(root).await?;
         let seen = self.log.seen(root).await?;
         let mut repair = match head {
             // Of a root without commits in the outbox, the stream knows nothing yet.

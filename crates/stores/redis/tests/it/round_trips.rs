@@ -1,14 +1,17 @@
 //! How many commands operations need, and that changes wake those who wait elsewhere.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use helix_agents_core::SessionId;
 use helix_agents_core::id::RunId;
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::session::{RunRecord, RunTrigger, StopKind, StopRequest};
 use helix_agents_core::store::{Change, Commit, NewSession, SessionStore, Sessions, WatchStops};
-use helix_agents_core::stream::{StreamManager, StreamStatus};
+use helix_agents_core::stream::{
+    Chunk, ChunkOrigin, ChunkPayload, Sequence, StreamManager, StreamStatus, StreamWriter,
+};
 use helix_agents_core::time::Timestamp;
+use helix_agents_core::{AgentId, SessionId};
 use helix_agents_store_redis::RedisStore;
 use helix_agents_test_servers::RedisSettings;
 use helix_agents_testkit::VirtualClock;
@@ -41,6 +44,53 @@ async fn calls(url: &str) -> Vec<(String, u64)> {
         Some((name.to_owned(), calls))
     };
     info.lines().filter_map(line).collect()
+}
+
+/// How many bytes a server has sent.
+async fn sent(url: &str) -> usize {
+    let info = command(url, &["INFO", "stats"]).await;
+    let mut lines = info.lines();
+    let sent = lines.find_map(|line| line.strip_prefix("total_net_output_bytes:"));
+    sent.unwrap().parse().unwrap()
+}
+
+/// A batch has many chunks: those of about as many batches are sent as are wanted.
+#[test]
+fn reading_some_chunks_does_not_fetch_many_more() {
+    let Some(server) = private(RedisSettings::quick()) else {
+        return;
+    };
+    block_on(async {
+        let url = server.url();
+        let store = open(&url, quick("some")).await;
+        let id = created(&store).await;
+        let (agent, run) = (AgentId::new("a").unwrap(), RunId::new("r").unwrap());
+        let origin = Arc::new(ChunkOrigin::new(agent, "agent", id.clone(), run, 1));
+        let delta = |n: usize| {
+            let delta = format!("{n:>9}");
+            let payload = ChunkPayload::TextDelta { delta };
+            Chunk::new(Arc::clone(&origin), NOW, payload)
+        };
+        let fence = store.load(id.as_root()).await.unwrap().unwrap().fence;
+        let writer = StreamWriter::new(id.clone(), id.clone(), fence);
+        let all: Vec<_> = (0..10_000).map(delta).collect();
+        for batch in all.chunks(100) {
+            store.append_deltas(&writer, batch.to_vec()).await.unwrap();
+        }
+        let mut last = Sequence::START;
+        for _ in 0..10 {
+            let before = sent(&url).await;
+            let some = store.read(&id, last, 256).await.unwrap();
+            let for_some = sent(&url).await - before;
+            assert_eq!(some.len(), 256);
+            assert_eq!(some.first().unwrap().sequence, last.next());
+            last = some.last().unwrap().sequence;
+            assert!(for_some < 100_000, "{for_some} bytes for 256 chunks");
+        }
+        let rest = store.read(&id, last, 20_000).await.unwrap();
+        assert_eq!(rest.len(), 10_000 - 2_560);
+        assert_eq!(rest.last().unwrap().sequence, Sequence(10_000));
+    });
 }
 
 #[test]
