@@ -169,6 +169,7 @@ suite! { ($)
         waiting_messages_come_before_other_entries,
         two_attempts_at_a_model_call_come_to_one_reply,
         two_attempts_at_a_child_start_one,
+        a_run_that_waits_for_a_working_child_is_not_given_up,
         a_child_that_begins_beside_a_stop_hears_of_it,
         a_child_whose_acknowledgement_is_lost_is_started_once,
         a_stop_beside_the_start_of_a_child_starts_none,

@@ -13,7 +13,7 @@ use super::header::Header;
 use super::{Change, Commit, Fence, PerSession, Precondition, Receipt, Row, StoreError};
 use crate::id::SessionId;
 use crate::machine::CallStatus;
-use crate::session::SessionStatus;
+use crate::session::{RunStatus, SessionStatus};
 use crate::stream::{
     Chunk, ChunkPayload, Sequence, StreamError, StreamLimits, StreamRewind, StreamStatus,
 };
@@ -301,7 +301,8 @@ fn count_messages(chunks: &mut [Chunk], session: &SessionId, count: usize) {
 }
 
 /// Returns the sessions whose run shows progress with this commit: it is made under the run's
-/// fence, and does more than hold the lease, take the run over, or record that something begins.
+/// fence, and does more than hold the lease, take the run over, or record that something begins. A take-over that
+/// names a running run of another session shows that this one works for it: there is nothing else to do meanwhile.
 fn sessions_with_progress(commit: &Commit) -> PerSession<()> {
     let fenced = commit.preconditions.iter();
     let fenced = fenced.filter(|(_, condition)| matches!(condition, Precondition::Fence(_)));
@@ -317,11 +318,22 @@ fn sessions_with_progress(commit: &Commit) -> PerSession<()> {
                 _ => does = true,
             }
         }
-        does && !takes_over
+        match takes_over {
+            true => names_work_of_others(commit, session),
+            false => does,
+        }
     });
     progressed
         .map(|(session, _)| (session.clone(), ()))
         .collect()
+}
+
+/// Whether a commit is refused unless a run of another session is running.
+fn names_work_of_others(commit: &Commit, session: &SessionId) -> bool {
+    let mut others = commit.preconditions.iter().filter(|(of, _)| of != session);
+    others.any(|(_, condition)| {
+        matches!(condition, Precondition::Run(_, any) if any[..] == [RunStatus::Running])
+    })
 }
 
 fn check(

@@ -90,6 +90,7 @@ pub use spending::a_budget_counts_commits_without_acknowledgement_once;
 pub use starting_children::{
     a_child_that_begins_beside_a_stop_hears_of_it,
     a_child_whose_acknowledgement_is_lost_is_started_once,
+    a_run_that_waits_for_a_working_child_is_not_given_up,
     a_stop_beside_the_start_of_a_child_starts_none, two_attempts_at_a_child_start_one,
 };
 pub use stopping::{
