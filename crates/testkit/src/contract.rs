@@ -52,6 +52,7 @@ mod performing;
 mod preconditions;
 mod reading;
 mod reopening;
+mod resting;
 mod retention;
 mod rewinding;
 mod roots;
@@ -395,6 +396,9 @@ suite! { ($)
         a_run_of_another_host_is_left_to_it,
         nobody_takes_a_run_whose_lease_is_valid,
         a_take_over_under_a_root_at_rest_leaves_the_stream_ended,
+    }
+    resting {
+        the_stream_is_active_while_the_caller_of_a_child_runs,
     }
 }
 

@@ -243,6 +243,11 @@ async fn pause(
             .with(|commit| commit.when_in(session, as_read))
             .set([Field::AwaitedChild(one.call.id.clone(), Some(wait))]);
     }
+    if let Some(family) = &view.context.family {
+        // Whether it runs decides if the tree comes to rest.
+        let parent = family.parent.clone();
+        commit = commit.with(|commit| commit.when_in(parent, Precondition::Exists));
+    }
     let asked = ask_again(cx, commit, found, open)?;
 
     // What finished siblings wrote is applied now, and not again when the step is settled.
