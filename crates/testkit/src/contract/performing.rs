@@ -114,5 +114,8 @@ pub use unknown_results::{
     a_person_is_asked_about_an_approved_call_that_was_begun,
     a_reconciler_decides_about_a_call_that_was_begun,
     a_stopped_run_reports_the_calls_that_were_begun, a_superseded_process_begins_nothing,
-    all_calls_that_were_begun_are_unknown, repeatable_calls_are_run_again,
+    all_calls_that_were_begun_are_unknown,
+    nobody_is_asked_about_a_call_whose_id_another_session_waits_for,
+    nobody_is_asked_again_about_a_call_whose_id_another_session_waits_for,
+    repeatable_calls_are_run_again,
 };
