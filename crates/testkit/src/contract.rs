@@ -362,6 +362,7 @@ suite! { ($)
         deleting_takes_children_rows_and_stream,
         deleting_takes_more_children_than_a_page_holds,
         deleting_a_child_leaves_its_parent,
+        a_deleted_child_leaves_no_reservation,
         a_session_made_again_starts_fresh,
         a_session_can_be_replaced_in_one_commit,
         expired_sessions_are_removed_with_their_children,
