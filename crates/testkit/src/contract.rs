@@ -338,6 +338,7 @@ suite! { ($)
     stops {
         nothing_is_asked_to_stop_when_nothing_runs,
         a_suspended_run_is_asked_to_stop,
+        a_stop_reaches_companions_of_a_sub_agent_that_has_ended,
         a_request_to_stop_is_for_one_run,
         an_abort_is_not_taken_back,
         a_request_to_stop_has_exactly_one_observer,
