@@ -52,6 +52,7 @@ mod performing;
 mod preconditions;
 mod reading;
 mod reopening;
+mod resting;
 mod retention;
 mod rewinding;
 mod roots;
@@ -169,6 +170,7 @@ suite! { ($)
         waiting_messages_come_before_other_entries,
         two_attempts_at_a_model_call_come_to_one_reply,
         two_attempts_at_a_child_start_one,
+        a_run_that_waits_for_a_working_child_is_not_given_up,
         a_child_that_begins_beside_a_stop_hears_of_it,
         a_child_whose_acknowledgement_is_lost_is_started_once,
         a_stop_beside_the_start_of_a_child_starts_none,
@@ -225,6 +227,8 @@ suite! { ($)
         a_reconciler_decides_about_a_call_that_was_begun,
         repeatable_calls_are_run_again,
         a_person_is_asked_about_a_call_that_was_begun,
+        nobody_is_asked_about_a_call_whose_id_another_session_waits_for,
+        nobody_is_asked_again_about_a_call_whose_id_another_session_waits_for,
         a_person_is_asked_about_an_approved_call_that_was_begun,
         a_stopped_run_reports_the_calls_that_were_begun,
         a_superseded_process_begins_nothing,
@@ -334,6 +338,7 @@ suite! { ($)
     stops {
         nothing_is_asked_to_stop_when_nothing_runs,
         a_suspended_run_is_asked_to_stop,
+        a_stop_reaches_companions_of_a_sub_agent_that_has_ended,
         a_request_to_stop_is_for_one_run,
         an_abort_is_not_taken_back,
         a_request_to_stop_has_exactly_one_observer,
@@ -358,6 +363,7 @@ suite! { ($)
         deleting_takes_children_rows_and_stream,
         deleting_takes_more_children_than_a_page_holds,
         deleting_a_child_leaves_its_parent,
+        a_deleted_child_leaves_no_reservation,
         a_session_made_again_starts_fresh,
         a_session_can_be_replaced_in_one_commit,
         expired_sessions_are_removed_with_their_children,
@@ -395,6 +401,9 @@ suite! { ($)
         a_run_of_another_host_is_left_to_it,
         nobody_takes_a_run_whose_lease_is_valid,
         a_take_over_under_a_root_at_rest_leaves_the_stream_ended,
+    }
+    resting {
+        the_stream_is_active_while_the_caller_of_a_child_runs,
     }
 }
 

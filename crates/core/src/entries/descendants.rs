@@ -92,8 +92,8 @@ impl Entries {
         Ok(all)
     }
 
-    /// The persistent children that were started by these calls, or work on a message that one of them sent; and all
-    /// sessions that work for such a child.
+    /// The children that were started by these calls, and persistent ones that work on a message that one of them sent;
+    /// and all sessions that work for such a child.
     pub(super) async fn working_for(
         &self,
         found: &Snapshot,
@@ -107,6 +107,10 @@ impl Entries {
         let mut left = Vec::new();
         for child in self.store.extras(found.state.key()).await?.children {
             if child.mode != ChildMode::Persistent {
+                // It may have ended, and what it started goes on.
+                if calls.contains(&child.tool_call_id) {
+                    left.push(child.session_id);
+                }
                 continue;
             }
             let key = SessionKey::new(found.state.root(), &child.session_id);

@@ -1,10 +1,12 @@
 //! The entry that takes a run over from a process that is gone.
 
 use super::budget::recover_budget;
+use super::descendants::AwaitedChild;
 use super::start::{adopt, base, commit_on, raised, say, take_lease};
 use super::{Drive, EntryError, Start};
 use crate::error::{ErrorCode, ErrorRecord};
-use crate::machine::{RunState, started_calls};
+use crate::id::{RunId, SessionId};
+use crate::machine::{Calls, RunState, started_calls};
 use crate::session::{EffectState, RunStatus};
 use crate::store::{Change, Precondition, Snapshot};
 use crate::stream::ChunkPayload;
@@ -20,7 +22,8 @@ pub(crate) const MAX_TAKEOVERS: u32 = 5;
 ///
 /// The store judges whether another lease is valid, because it may know that its process is gone.
 ///
-/// A take-over is counted ([`Snapshot::takeovers`]) until the run makes a commit of its own.
+/// A take-over is counted ([`Snapshot::takeovers`]) until the run makes a commit of its own. One of a run that only
+/// waits for children is not, while one of them runs: a child that makes no progress is given up itself.
 ///
 /// # Errors
 /// [`EntryError::NotRunning`] if no run is running; [`EntryError::OtherHost`] for a run that
@@ -53,6 +56,11 @@ pub(crate) fn plan_recover(found: &Snapshot, start: &Start) -> Result<Drive, Ent
     }
     commit = commit.then_in(session.clone(), Change::TakeOver);
     commit = take_lease(commit, session, start);
+    let waits_for = working_child(found, start);
+    if let Some((child, run)) = waits_for {
+        let runs = Precondition::Run(run.clone(), vec![RunStatus::Running]);
+        commit = commit.when_in(child.clone(), runs);
+    }
     let mut after = found.clone();
     if let Some(step) = &mut after.open_step {
         for index in started_calls(step) {
@@ -78,7 +86,10 @@ pub(crate) fn plan_recover(found: &Snapshot, start: &Start) -> Result<Drive, Ent
             session: session.clone(),
         })?;
     state.resync = after.open_step.is_none();
-    state.broken = crash_loop(found);
+    state.broken = match waits_for {
+        Some(_) => None,
+        None => crash_loop(found),
+    };
     let (run, takeovers) = (&run.id, found.takeovers);
     tracing::info!(event = "run.recovered", %session, %run, takeovers);
     Ok(Drive {
@@ -86,6 +97,17 @@ pub(crate) fn plan_recover(found: &Snapshot, start: &Start) -> Result<Drive, Ent
         state,
         answers: Vec::new(),
     })
+}
+
+/// A child that works for the run, with its own run, if the run has nothing to do but to wait.
+fn working_child<'a>(found: &Snapshot, start: &'a Start) -> Option<(&'a SessionId, &'a RunId)> {
+    let step = found.open_step.as_ref()?;
+    let mut children = start.children.iter();
+    let child = children.find_map(AwaitedChild::running)?;
+    let run = child.run.as_ref()?;
+    Calls::of(&step.calls)
+        .only_wait()
+        .then_some((&child.state.session_id, &run.id))
 }
 
 /// Returns the error that ends a run with this take-over: too many before it made no progress. A

@@ -193,6 +193,18 @@ impl CallRef {
 pub struct Calls(Vec<CallRef>);
 
 impl Calls {
+    /// Whether a child works on one of them, and the run itself has none to run before that child has ended.
+    pub(crate) fn only_wait(&self) -> bool {
+        let mut first = self.of_phase(CallPhase::is_first).map(|(_, call)| call);
+        let has_child = |call: &CallRef| {
+            matches!(
+                call.standing,
+                CallStatus::ChildStarted | CallStatus::ChildAwaited
+            )
+        };
+        self.0.iter().any(has_child) && !first.any(CallStatus::is_to_be_run)
+    }
+
     /// Summarizes the calls of a stored step.
     pub(crate) fn of<'a>(calls: impl IntoIterator<Item = &'a OpenCall>) -> Self {
         Self(calls.into_iter().map(CallRef::of).collect())

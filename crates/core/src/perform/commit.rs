@@ -210,14 +210,18 @@ impl<'a> EffectCommit<'a> {
         self.change(Change::WriteState(writes.clone()))
     }
 
-    /// Puts a question on the list, where the root finds its owner.
+    /// Puts a question on the list, where the root finds its owner. Answers name a call by its id alone, so the commit
+    /// is refused while another session of the tree waits for a call of this id.
     pub(super) fn ask(self, pending: PendingCall) -> Self {
         let at = self.scope.at();
         let call = pending.tool_call_id.clone();
+        let free = Precondition::CallFree(call.clone(), at.session_id.clone());
         let owner = Field::CallOwner(call, Some(at.session_id.clone()));
         let mut asked = self.change(Change::Pending(Box::new(pending)));
-        let root = at.root_session_id.clone();
-        asked.commit.changes.push((root, Change::Set(owner)));
+        let root = &at.root_session_id;
+        asked.commit.preconditions.push((root.clone(), free));
+        let change = (root.clone(), Change::Set(owner));
+        asked.commit.changes.push(change);
         asked
     }
 

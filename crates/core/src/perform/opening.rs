@@ -15,7 +15,7 @@ use crate::id::CallId;
 use crate::machine::{Event, EventKind, OpenStepRef};
 use crate::session::OpenStep;
 use crate::state::to_rfc6902;
-use crate::store::{Change, Precondition};
+use crate::store::Change;
 use crate::stream::{Chunk, Sequence, reply_deltas};
 use crate::transcript::Transcript;
 
@@ -94,13 +94,7 @@ impl Opening<'_> {
                     let root = at.root_session_id.clone();
                     commit.with(|commit| commit.when_in(root, fits))
                 });
-                let free = questions.iter().fold(commit, |commit, question| {
-                    let call = question.tool_call_id.clone();
-                    let free = Precondition::CallFree(call, at.session_id.clone());
-                    let root = at.root_session_id.clone();
-                    commit.with(|commit| commit.when_in(root, free))
-                });
-                questions.iter().cloned().fold(free, EffectCommit::ask)
+                questions.iter().cloned().fold(commit, EffectCommit::ask)
             };
             let error = match cx.scope.write(commit).await {
                 Ok(CommitOutcome::Made(committed)) => {

@@ -88,7 +88,11 @@ pub(super) async fn perform(
     }
     let outcome = calling.run(may_have_begun, &mut deltas).await?;
     if outcome.pause {
-        return calling.wait_for_somebody(outcome.writes).await;
+        match calling.wait_for_somebody(&outcome.writes).await {
+            // Another session waits for a call of this id, and would lose its answer: the model is told instead.
+            Err(error) if error.taken_call().is_some() => {}
+            other => return other,
+        }
     }
     calling.finish(outcome, deltas).await
 }
@@ -219,7 +223,7 @@ impl Calling<'_> {
     }
 
     /// Leaves a call of unknown outcome to a person who looks.
-    async fn wait_for_somebody(self, writes: StepWrites) -> Result<Event, PerformError> {
+    async fn wait_for_somebody(self, writes: &StepWrites) -> Result<Event, PerformError> {
         let Self {
             step, index, call, ..
         } = self;
@@ -227,7 +231,7 @@ impl Calling<'_> {
         let EffectContext { scope, view, .. } = cx;
         let mut waiting = self.open.clone();
         waiting.state = CallState::AwaitingClient;
-        waiting.writes = writes;
+        waiting.writes = writes.clone();
         if let Some(effect) = &mut waiting.effect {
             effect.state = EffectState::Unknown;
         }

@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::id::{RunId, SessionId};
 use crate::maybe_send::MaybeSend;
 use crate::message::Message;
-use crate::session::{ChildMode, OpenStep, PendingCall, RunRecord, SessionState, StopKind};
+use crate::session::{OpenStep, PendingCall, RunRecord, SessionState, StopKind};
 use crate::store::{Page, Paged, PendingQuery, SessionKey, SessionQuery, Sessions, StoreError};
 use crate::stream::Sequence;
 
@@ -291,9 +291,8 @@ async fn end_suspended<R: Runtime + ?Sized>(runtime: &R, session: &SessionId) {
         let children = calls.filter_map(|(_, call)| call.child.as_ref());
         left.extend(children.map(|child| child.session_id.clone()));
         if let Ok(family) = store.extras(found.state.key()).await {
-            let persistent = family.children.into_iter();
-            let persistent = persistent.filter(|child| child.mode == ChildMode::Persistent);
-            left.extend(persistent.map(|child| child.session_id));
+            let children = family.children.into_iter();
+            left.extend(children.map(|child| child.session_id));
         }
         let run = found.run.as_ref();
         let is_asked = |run: &RunRecord| {

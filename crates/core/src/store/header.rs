@@ -38,7 +38,7 @@ pub struct Header {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Lease>,
     /// The number of take-overs of the latest run since its own last commit; orderly
-    /// hand-overs are not counted.
+    /// hand-overs are not counted, nor are those of a run that only waits for a child at work.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub takeovers: u32,
     /// The number of messages in the history.

@@ -13,7 +13,7 @@ use super::header::Header;
 use super::{Change, Commit, Fence, PerSession, Precondition, Receipt, Row, StoreError};
 use crate::id::SessionId;
 use crate::machine::CallStatus;
-use crate::session::SessionStatus;
+use crate::session::{RunStatus, SessionStatus};
 use crate::stream::{
     Chunk, ChunkPayload, Sequence, StreamError, StreamLimits, StreamRewind, StreamStatus,
 };
@@ -236,7 +236,8 @@ fn is_root_at_work(plan: &Plan, headers: &Headers, root: &SessionId) -> bool {
 }
 
 /// Whether a child that was continued by itself comes to rest under a root that still waits: readers are told that
-/// nothing goes on. If its parent waits for nothing else, the tree goes on there.
+/// nothing goes on. As far as the commit shows, no other session of the tree runs, or waits for nothing else any more:
+/// where one does, the tree goes on there.
 fn is_tree_at_rest(
     plan: &Plan,
     headers: &Headers,
@@ -247,22 +248,20 @@ fn is_tree_at_rest(
         Some(changed) => changed.as_ref(),
         None => headers.get(session),
     };
-    let is_suspended = |header: &Arc<Header>| {
+    let rests =
+        |session: &SessionId| session != root && header(session).is_some_and(|it| !it.is_running());
+    let is_suspended = |header: &Header| {
         let run = header.run.as_ref();
         run.is_some_and(|run| run.status.is_suspended())
     };
-    let rests = |(session, _): (&SessionId, &())| {
-        let child = header(session).filter(|_| session != root);
-        let Some(child) = child.filter(|child| !child.is_running()) else {
-            return false;
-        };
-        let parent = child.session.parent_session_id.as_ref();
-        let parent = parent.and_then(header);
-        !parent.is_some_and(|parent| is_suspended(parent) && parent.is_answered())
-    };
+    let goes_on =
+        |header: &Arc<Header>| header.is_running() || is_suspended(header) && header.is_answered();
+    let changed = plan.headers.iter().map(|(session, _)| session);
+    let mut known = headers.iter().map(|(session, _)| session).chain(changed);
     plan.stream.is_none()
-        && with_run.iter().any(rests)
-        && header(root).is_some_and(|root| is_suspended(root) && !root.is_answered())
+        && with_run.iter().any(|(session, ())| rests(session))
+        && header(root).is_some_and(|root| is_suspended(root))
+        && !known.any(|session| header(session).is_some_and(goes_on))
 }
 
 /// Checks that the parents of new sessions exist and lead to the root: deleting a root finds the
@@ -301,7 +300,8 @@ fn count_messages(chunks: &mut [Chunk], session: &SessionId, count: usize) {
 }
 
 /// Returns the sessions whose run shows progress with this commit: it is made under the run's
-/// fence, and does more than hold the lease, take the run over, or record that something begins.
+/// fence, and does more than hold the lease, take the run over, or record that something begins. A take-over that
+/// names a running run of another session shows that this one works for it: there is nothing else to do meanwhile.
 fn sessions_with_progress(commit: &Commit) -> PerSession<()> {
     let fenced = commit.preconditions.iter();
     let fenced = fenced.filter(|(_, condition)| matches!(condition, Precondition::Fence(_)));
@@ -317,11 +317,22 @@ fn sessions_with_progress(commit: &Commit) -> PerSession<()> {
                 _ => does = true,
             }
         }
-        does && !takes_over
+        match takes_over {
+            true => names_work_of_others(commit, session),
+            false => does,
+        }
     });
     progressed
         .map(|(session, _)| (session.clone(), ()))
         .collect()
+}
+
+/// Whether a commit is refused unless a run of another session is running.
+fn names_work_of_others(commit: &Commit, session: &SessionId) -> bool {
+    let mut others = commit.preconditions.iter().filter(|(of, _)| of != session);
+    others.any(|(_, condition)| {
+        matches!(condition, Precondition::Run(_, any) if any[..] == [RunStatus::Running])
+    })
 }
 
 fn check(

@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helix_agents_core::SessionId;
+use helix_agents_core::budget::{Budget, BudgetAction, BudgetAmount, BudgetChange, Budgets};
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::session::{CheckpointSource, RunStatus, SessionState, SubSessionRef};
-use helix_agents_core::store::{Change, DueQuery, Field, InboxRow, NewSession, Page, SessionQuery};
+use helix_agents_core::store::{
+    Change, DueQuery, Field, InboxRow, NewSession, Page, SessionKey, SessionQuery,
+};
 use helix_agents_core::usage::{CustomUsage, UsageEntry, UsageKind};
 
 use super::Subject;
@@ -230,4 +233,42 @@ pub async fn expired_sessions_are_found_among_other_due_work(on: &Subject) {
     assert_eq!(on.sessions().cleanup_expired(100).await.unwrap(), 7);
     let busy = on.store.due(&DueQuery::at(on.now())).await.unwrap();
     assert_eq!(busy.items.len(), 9, "those stay");
+}
+
+/// What a child has reserved of the budget of its tree is free once the child, or a session above it, is deleted.
+pub async fn a_deleted_child_leaves_no_reservation(on: &Subject) {
+    let root = created(on, "s").await;
+    let child = child_of(on, &root, &root, "child").await;
+    let below = child_of(on, &child, &root, "below").await;
+    let beside = child_of(on, &root, &root, "beside").await;
+    for id in [&root, &child, &below, &beside] {
+        let tree = (*id == root).then(|| Budgets::new().tree(Budget::new().tokens(1_000)));
+        let starts = BudgetAction::Start {
+            agent: tree,
+            requested: Budgets::new(),
+            new_turn: true,
+            next: Some(BudgetAmount::default()),
+            step: Some(1),
+        };
+        let change = BudgetChange::new(id.clone(), run("run"), starts);
+        changed(on, &root, Change::Budget(Box::new(change))).await;
+    }
+    let reserved = async || {
+        let found = on.store.load(root.as_root()).await.unwrap().unwrap();
+        let ledger = found.budget.expect("the tree has a limit");
+        let all = ledger.sessions.iter();
+        let reserved = all.filter(|(_, account)| account.reserved.is_some());
+        reserved.map(|(id, _)| id.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(reserved().await.len(), 4);
+    assert!(on.sessions().delete_session(&child).await.unwrap());
+    let mut left = [root.clone(), beside.clone()];
+    left.sort();
+    assert_eq!(reserved().await, left);
+    changed(on, &beside, Change::Set(Field::ExpiresAt(Some(on.now())))).await;
+    let key = SessionKey::new(&root, &beside);
+    let deleted = on.sessions().delete_expired(key, on.now()).await;
+    assert!(deleted.unwrap());
+    assert_eq!(reserved().await, std::slice::from_ref(&root));
+    assert!(on.sessions().delete_session(&root).await.unwrap());
 }

@@ -90,6 +90,7 @@ pub use spending::a_budget_counts_commits_without_acknowledgement_once;
 pub use starting_children::{
     a_child_that_begins_beside_a_stop_hears_of_it,
     a_child_whose_acknowledgement_is_lost_is_started_once,
+    a_run_that_waits_for_a_working_child_is_not_given_up,
     a_stop_beside_the_start_of_a_child_starts_none, two_attempts_at_a_child_start_one,
 };
 pub use stopping::{
@@ -113,5 +114,8 @@ pub use unknown_results::{
     a_person_is_asked_about_an_approved_call_that_was_begun,
     a_reconciler_decides_about_a_call_that_was_begun,
     a_stopped_run_reports_the_calls_that_were_begun, a_superseded_process_begins_nothing,
-    all_calls_that_were_begun_are_unknown, repeatable_calls_are_run_again,
+    all_calls_that_were_begun_are_unknown,
+    nobody_is_asked_about_a_call_whose_id_another_session_waits_for,
+    nobody_is_asked_again_about_a_call_whose_id_another_session_waits_for,
+    repeatable_calls_are_run_again,
 };

@@ -246,6 +246,7 @@ suite! { ($)
         a_message_over_a_waiting_sub_agent_stops_it,
         a_waiting_sub_agent_is_deleted,
         the_stream_is_paused_while_children_wait,
+        the_stream_is_active_while_a_child_works_alone,
         the_session_of_a_sub_agent_takes_no_messages,
         a_turn_that_is_begun_again_has_no_old_children,
         calls_of_two_children_with_one_id_are_told_apart,

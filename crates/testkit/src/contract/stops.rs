@@ -3,11 +3,11 @@
 use std::pin::pin;
 
 use futures_util::future::poll_immediate;
-use helix_agents_core::session::{RunStatus, StopKind, StopRequest};
-use helix_agents_core::store::{Change, Precondition};
+use helix_agents_core::session::{ChildMode, RunStatus, StopKind, StopRequest, SubSessionRef};
+use helix_agents_core::store::{Change, Precondition, SessionKey};
 
 use super::Subject;
-use super::builders::{accepted, changed, commit, created, run, running, stop};
+use super::builders::{accepted, call, changed, child_of, commit, created, run, running, stop};
 use super::runner::in_time;
 
 const HEARD: &str = "every watcher must receive a request to stop its run";
@@ -182,4 +182,36 @@ pub async fn every_watcher_hears_a_request(on: &Subject) {
             assert_eq!(heard.unwrap(), request);
         }
     });
+}
+
+/// A stop reaches what a sub-agent has started that goes on after its end, at any depth.
+///
+/// proves in part: SUB-05
+pub async fn a_stop_reaches_companions_of_a_sub_agent_that_has_ended(on: &Subject) {
+    let root = created(on, "s").await;
+    let (turn, _) = running(on, &root, "turn").await;
+    let mut above = root.clone();
+    for (name, mode) in [
+        ("sub-agent", ChildMode::Ephemeral),
+        ("below", ChildMode::Ephemeral),
+        ("companion", ChildMode::Persistent),
+    ] {
+        let child = child_of(on, &above, &root, name).await;
+        let mut link = SubSessionRef::new(child.clone(), "helper", call(name), on.now());
+        link.mode = mode;
+        changed(on, &above, Change::Child(Box::new(link))).await;
+        let (run, _) = running(on, &child, name).await;
+        if mode == ChildMode::Ephemeral {
+            let over = on.sessions();
+            let over = over.update_run_status(&child, &run, RunStatus::Completed);
+            over.await.unwrap();
+        }
+        above = child;
+    }
+    let asked = on.sessions();
+    let asked = asked.request_stop(&root, StopKind::Interrupt, None).await;
+    assert_eq!(asked.unwrap(), Some(turn));
+    let key = SessionKey::new(&root, &above);
+    let stop = on.store.load(key).await.unwrap().unwrap().stop;
+    assert_eq!(stop.map(|stop| stop.run_id), Some(run("companion")));
 }

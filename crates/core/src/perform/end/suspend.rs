@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::entries::{Overdue, take_answers};
+use crate::entries::{Overdue, take_answers, tool_end_chunk};
 use crate::hooks::{AgentSuspended, SuspendReason};
 use crate::id::{CallId, IdSourceExt, RunId};
 use crate::machine::{Event, EventKind, OpenStepRef};
@@ -22,6 +22,7 @@ use crate::session::{
     Suspended,
 };
 use crate::state::StepWrites;
+use crate::step::{synthesize_not_executed_result, synthesize_unknown_result};
 use crate::store::{Change, Field, PendingStatus, Precondition, SessionKey, Snapshot};
 use crate::stream::{ChunkPayload, StreamStatus};
 
@@ -50,6 +51,11 @@ pub(super) async fn suspend(scope: Scope<'_>) -> Result<Event, PerformError> {
                 }
             }
             Err(error) => Err(error),
+        };
+        let tried = match tried.as_ref().err().and_then(PerformError::taken_call) {
+            // Rare and large.
+            Some(taken) => Box::pin(leave_unasked(cx, &found, taken)).await,
+            None => tried,
         };
         match tried {
             // An answer or a stop came between looking and writing, for example.
@@ -210,6 +216,47 @@ fn ask_again<'a>(
     Ok(commit)
 }
 
+/// Gives a call its result about which nobody can be asked again: another session of the tree waits for a call of the
+/// same id by now, and answers name a call by its id alone.
+async fn leave_unasked(
+    cx: EffectContext<'_>,
+    found: &Snapshot,
+    id: &CallId,
+) -> Result<Event, PerformError> {
+    let scope = cx.scope;
+    let Some(open) = &found.open_step else {
+        return Err(scope.missing("an open step to pause in"));
+    };
+    let mut calls = (0u32..).zip(open.calls());
+    let Some((index, (call, state))) = calls.find(|(_, (call, _))| call.id == *id) else {
+        return Err(scope.missing("that call"));
+    };
+    let result = match state.state {
+        CallState::AwaitingApproval => {
+            let why = "nobody could be asked for the approval that it needs.";
+            synthesize_not_executed_result(id, &call.name, why)
+        }
+        _ => synthesize_unknown_result(id, &call.name),
+    };
+    let told = tool_end_chunk(&result);
+    let mut settled = state.clone();
+    settled.settle(result);
+    let mut after = open.clone();
+    after.set_call(id, settled.clone());
+    let commit = || {
+        let commit = cx.begin().unless_moved(Some(open));
+        commit.set_call(index, id, &settled).tell([told.clone()])
+    };
+    let committed = match scope.write(commit).await? {
+        CommitOutcome::Made(committed) => committed,
+        CommitOutcome::Before(event) => return Ok(event),
+    };
+    scope.ports.memory.forget();
+    let open = OpenStepRef::of(&after);
+    let event = scope.event(EventKind::Answered { open });
+    Ok(event.with_stop(committed.stop.is_some()))
+}
+
 /// Ends the run paused.
 async fn pause(
     cx: EffectContext<'_>,
@@ -242,6 +289,11 @@ async fn pause(
         commit = commit
             .with(|commit| commit.when_in(session, as_read))
             .set([Field::AwaitedChild(one.call.id.clone(), Some(wait))]);
+    }
+    if let Some(family) = &view.context.family {
+        // Whether it runs decides if the tree comes to rest.
+        let parent = family.parent.clone();
+        commit = commit.with(|commit| commit.when_in(parent, Precondition::Exists));
     }
     let asked = ask_again(cx, commit, found, open)?;
 

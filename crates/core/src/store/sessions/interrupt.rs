@@ -4,8 +4,7 @@ use super::{MAX_ATTEMPTS, Sessions};
 use crate::entries::waiting_run;
 use crate::id::{RunId, SessionId};
 use crate::session::{
-    ChildMode, ChildStatus, OpenStep, RunStatus, SessionStatus, StopKind, StopRequest,
-    SubSessionRef,
+    ChildStatus, OpenStep, RunStatus, SessionStatus, StopKind, StopRequest, SubSessionRef,
 };
 use crate::store::{Change, Commit, Field, Precondition, SessionKey, Snapshot, StoreError};
 
@@ -40,7 +39,7 @@ impl Stoppable {
 pub(crate) enum Reach {
     /// Those for which the run waits.
     Awaited,
-    /// Also persistent ones for which it does not wait.
+    /// Also those for which it does not wait, and what sub-agents that have ended left at work.
     All,
 }
 
@@ -351,10 +350,10 @@ impl Sessions<'_> {
     ) -> Result<Vec<SessionId>, StoreError> {
         let mut all: Vec<SessionId> = awaited_by(found).collect();
         if reach == Reach::All {
+            // What a sub-agent has started may go on after its end.
             let family = self.store.extras(found.state.key()).await?;
-            let persistent = family.children.into_iter();
-            let persistent = persistent.filter(|child| child.mode == ChildMode::Persistent);
-            all.extend(persistent.map(|child| child.session_id));
+            let children = family.children.into_iter();
+            all.extend(children.map(|child| child.session_id));
         }
         Ok(all)
     }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{MAX_ATTEMPTS, Sessions};
+use crate::budget::{BudgetAction, BudgetChange};
 use crate::id::{SessionId, UserId};
 use crate::session::{RunStatus, SessionState};
 use crate::store::{
     Change, Commit, DueKind, DueQuery, Field, Page, Paged, ParentFilter, Precondition, SessionKey,
-    SessionQuery, SessionReceipt, StoreError,
+    SessionQuery, SessionReceipt, Snapshot, StoreError,
 };
 use crate::time::Timestamp;
 
@@ -102,7 +103,7 @@ impl Sessions<'_> {
             };
             commit = self.without_child(commit, &found.state).await?;
             for id in self.descendants(session).await? {
-                commit = disown(commit, &root, &id).then_in(id, Change::Delete);
+                commit = forget(commit, &root, &id).then_in(id, Change::Delete);
             }
             match self.store.commit(commit).await {
                 Ok(_) => return Ok(true),
@@ -116,15 +117,12 @@ impl Sessions<'_> {
     /// Starts a commit that deletes sessions under a root. It covers all sessions read after this
     /// call: creating one later modifies the root, and the commit is refused. Returns `None` if the
     /// root no longer exists.
-    async fn removal(
-        &self,
-        root: &SessionId,
-    ) -> Result<Option<(Commit, SessionState)>, StoreError> {
+    async fn removal(&self, root: &SessionId) -> Result<Option<(Commit, Snapshot)>, StoreError> {
         let found = self.store.load(root.as_root()).await?;
         Ok(found.map(|found| {
             let as_read = Precondition::Version(found.state.version);
             let commit = Commit::new(root.clone(), self.clock.now()).when(as_read);
-            (commit, found.state)
+            (commit, found)
         }))
     }
 
@@ -251,7 +249,7 @@ impl Sessions<'_> {
                 Some(run) => Precondition::Run(run.id, vec![run.status]),
                 None => Precondition::CurrentRun(None),
             };
-            commit = disown(commit, &root, &id)
+            commit = forget(commit, &root, &id)
                 .when_in(id.clone(), unchanged)
                 .then_in(id, Change::Delete);
         }
@@ -263,15 +261,24 @@ impl Sessions<'_> {
     }
 }
 
-/// Takes the calls of a session that is deleted off the list of its root, where answers are sent.
-fn disown(mut commit: Commit, root: &SessionState, session: &SessionId) -> Commit {
-    if root.session_id == *session {
+/// Lets the root of a session that is deleted forget it: answers to its calls are not sent there any more, and nothing
+/// of the budget of the tree stays reserved for it.
+fn forget(mut commit: Commit, root: &Snapshot, session: &SessionId) -> Commit {
+    let id = &root.state.session_id;
+    if id == session {
         return commit;
     }
-    let owned = root.client_tool_call_ownership.iter();
+    let owned = root.state.client_tool_call_ownership.iter();
     for (call, _) in owned.filter(|(_, owner)| *owner == session) {
         let disowned = Field::DisownedCall(call.clone(), session.clone());
-        commit = commit.then_in(root.session_id.clone(), Change::Set(disowned));
+        commit = commit.then_in(id.clone(), Change::Set(disowned));
+    }
+    let accounts = root.budget.as_ref().map(|ledger| &ledger.sessions);
+    let reserved = accounts.and_then(|all| all.get(session)?.reserved.as_ref());
+    if let Some(reserved) = reserved {
+        let run = reserved.run.clone();
+        let leaves = BudgetChange::new(session.clone(), run, BudgetAction::Leave);
+        commit = commit.then_in(id.clone(), Change::Budget(Box::new(leaves)));
     }
     commit
 }

@@ -7,13 +7,14 @@ use helix_agents_core::agent::Agent;
 use helix_agents_core::machine::Effect;
 use helix_agents_core::message::ResultStatus;
 use helix_agents_core::perform::{Attempt, Ports, perform};
-use helix_agents_core::session::StopKind;
+use helix_agents_core::session::{RunStatus, StopKind};
 use helix_agents_core::store::{Change, Commit, SessionKey, SessionQuery, Sessions};
 use helix_agents_core::tool::{PersistentAgent, Tool};
 use serde_json::{Value, json};
 
 use super::super::Subject;
-use super::super::runtime::agents::agent;
+use super::super::builders::changed;
+use super::super::runtime::agents::{Gate, agent, gated};
 use super::faulty_store::{CommitFate, FaultyStore};
 use super::run_driver::{RunDriver, session_id};
 use crate::{MockModel, MockReply};
@@ -177,5 +178,54 @@ pub async fn a_child_that_begins_beside_a_stop_hears_of_it(on: &Subject) {
         let run = child.run.as_ref().map(|run| &run.id);
         assert_eq!(child.stop.as_ref().map(|stop| &stop.run_id), run, "{way}");
         forget(on).await;
+    }
+}
+
+/// A run that only waits is not given up while its child works, however often it is taken over; a run with a call of
+/// its own beside it is, and so is one whose child has ended.
+///
+/// proves in part: SUB-01
+pub async fn a_run_that_waits_for_a_working_child_is_not_given_up(on: &Subject) {
+    let (mut driver, effect) =
+        about_to_start(on, FaultyStore::new(on, |_| CommitFate::Made), "sub-agent").await;
+    let event = perform(&effect, Attempt::First, &driver.ports).await;
+    driver.feed(event.unwrap());
+    for _ in 0..7 {
+        driver.taken_over(&starting("sub-agent")).await;
+        assert_eq!(driver.state.broken, None, "its child works");
+    }
+    let root = session_id();
+    let child = &on.store.extras(root.as_root()).await.unwrap().children[0];
+    let key = SessionKey::new(&root, &child.session_id);
+    let mut run = on.store.load(key).await.unwrap().unwrap().run.unwrap();
+    run.status = RunStatus::Completed;
+    changed(on, &child.session_id, Change::Run(Box::new(run))).await;
+    for number in 1..=5 {
+        driver.taken_over(&starting("sub-agent")).await;
+        assert_eq!(driver.found().await.takeovers, number);
+        assert_eq!(driver.state.broken.is_some(), number == 5);
+    }
+    forget(on).await;
+
+    let gate = Gate::default();
+    let helper = Agent::builder("helper").model(Arc::new(MockModel::replies([])));
+    let helper = helper.build().unwrap();
+    let calls = [
+        ("c1", "subagent__helper", json!({ "message": "Help." })),
+        ("c2", "charge", json!({})),
+    ];
+    let agent = agent([MockReply::calls(calls)])
+        .tools(Tool::sub_agent(&helper))
+        .tools(gated("charge", &gate))
+        .build()
+        .unwrap();
+    let mut driver = RunDriver::new(on, agent.clone()).await;
+    let effects = driver.begin();
+    let effects = driver.next(&effects).await;
+    let event = perform(&effects[0], Attempt::First, &driver.ports).await;
+    driver.feed(event.unwrap());
+    for number in 1..=5 {
+        driver.taken_over(&agent).await;
+        assert_eq!(driver.state.broken.is_some(), number == 5);
     }
 }

@@ -7,14 +7,14 @@ use helix_agents_core::agent::{Agent, AgentBuilder};
 use helix_agents_core::message::ResultStatus;
 use helix_agents_core::perform::{Attempt, perform};
 use helix_agents_core::session::{RunStatus, StopKind, SubmissionOutcome};
-use helix_agents_core::store::Page;
+use helix_agents_core::store::{Change, Field, Page};
 use helix_agents_core::tool::{OnUnknown, Reconciled, ToolBuilder, ToolCx, ToolError};
 use helix_agents_core::usage::UsageKind;
 use serde_json::{Value, json};
 
 use super::super::Subject;
-use super::super::builders::call;
-use super::super::runtime::agents::{Gate, Log, calling, of_model, tool};
+use super::super::builders::{call, changed, child_of};
+use super::super::runtime::agents::{Gate, Log, browser, calling, of_model, tool};
 use super::run_driver::{RunDriver, answer, performer, session_id, stop, under_way};
 use crate::{MockModel, MockReply};
 
@@ -201,6 +201,55 @@ pub async fn a_person_is_asked_about_a_call_that_was_begun(on: &Subject) {
     assert_eq!(driver.run().await.status, RunStatus::Completed);
     assert_eq!(driver.results().await[0].content, "it was charged");
     assert_eq!(scene.log.take(), ["charge c1"]);
+}
+
+/// Answers name a call by its id alone: while another session of the tree waits for a call of the same id, nobody is
+/// asked about this one. The model is told that its outcome is unknown, and the other call keeps its owner.
+pub async fn nobody_is_asked_about_a_call_whose_id_another_session_waits_for(on: &Subject) {
+    let scene = Scene::default();
+    let asks = scene.tool("charge").on_unknown(OnUnknown::Pause);
+    let (mut driver, agent) = scene.dies_in(on, [("call_0", "charge")], [asks]).await;
+    let other = child_of(on, &session_id(), &session_id(), "other").await;
+    let owned = Field::CallOwner(call("call_0"), Some(other.clone()));
+    changed(on, &session_id(), Change::Set(owned)).await;
+    driver.taken_over(&agent).await;
+    driver.drive().await;
+    assert_eq!(driver.run().await.status, RunStatus::Completed);
+    assert_eq!(statuses(&driver).await, [ResultStatus::Unknown]);
+    assert_eq!(scene.log.take(), ["charge call_0"]);
+    let found = driver.found().await.state;
+    assert!(found.pending_client_tool_calls.is_empty());
+    let owner = &found.client_tool_call_ownership[&call("call_0")];
+    assert_eq!(*owner, other);
+}
+
+/// The same for a question that somebody took off the list before the run could pause.
+pub async fn nobody_is_asked_again_about_a_call_whose_id_another_session_waits_for(on: &Subject) {
+    let root = session_id();
+    for (is_approval, told) in [
+        (false, ResultStatus::Unknown),
+        (true, ResultStatus::NotExecuted),
+    ] {
+        let replies = [calling([("call_0", "ask")]), MockReply::text("done")];
+        let agent = of_model(&Arc::new(MockModel::replies(replies)));
+        let agent = match is_approval {
+            true => agent.tools(Scene::default().tool("ask").approval()),
+            false => agent.tools(browser("ask")),
+        };
+        let mut driver = RunDriver::new(on, agent.build().unwrap()).await;
+        let effects = driver.begin();
+        let effects = driver.next(&effects).await;
+        let other = child_of(on, &root, &root, "other").await;
+        changed(on, &root, Change::RemovePending(call("call_0"))).await;
+        let owned = Field::CallOwner(call("call_0"), Some(other.clone()));
+        changed(on, &root, Change::Set(owned)).await;
+        driver.through(effects).await;
+        assert_eq!(driver.run().await.status, RunStatus::Completed);
+        assert_eq!(statuses(&driver).await, [told]);
+        let found = driver.found().await.state;
+        assert_eq!(found.client_tool_call_ownership[&call("call_0")], other);
+        on.sessions().delete_session(&root).await.unwrap();
+    }
 }
 
 /// The same for a call that was approved: the earlier approval does not prevent an answer to the

@@ -7,7 +7,7 @@ use helix_agents_core::error::{Coded, ErrorCode};
 use helix_agents_core::runtime::{RuntimeError, RuntimeExt, Turn};
 use helix_agents_core::session::{RunStatus, SessionStatus, StopKind, SubmissionOutcome};
 use helix_agents_core::store::{Page, SessionKey, Sessions};
-use helix_agents_core::stream::StreamStatus;
+use helix_agents_core::stream::{ChunkPayload, StreamStatus};
 use helix_agents_core::tool::Tool;
 use helix_agents_models::{Script, ScriptedModel};
 use serde_json::json;
@@ -353,6 +353,57 @@ pub async fn the_stream_is_paused_while_children_wait(on: &RuntimeSubject) {
     }
     on.comes_to(&root, RunStatus::Completed).await;
     assert_eq!(on.stream_status().await, Some(StreamStatus::Ended));
+}
+
+/// The stream of a child that goes on alone is not paused by its own sub-agents, as long as the child works.
+///
+/// proves in part: SUB-04
+pub async fn the_stream_is_active_while_a_child_works_alone(on: &RuntimeSubject) {
+    let on = &on.auto_continuing().await;
+    let gate = Gate::default();
+    let asks = helper(
+        "asks",
+        [
+            MockReply::calls([("g1", "ask", json!({}))]),
+            MockReply::text("Asked."),
+        ],
+    );
+    let asks = asks.tools(browser("ask")).build().unwrap();
+    let works = helper(
+        "works",
+        [
+            MockReply::calls([("w1", "gate", json!({}))]),
+            MockReply::text("Worked."),
+        ],
+    );
+    let works = works.tools(gated("gate", &gate)).build().unwrap();
+    let child = helper(
+        "helper",
+        [
+            MockReply::calls([("h1", "ask", json!({}))]),
+            tasks([("k1", "subagent__asks"), ("k2", "subagent__works")]),
+            MockReply::text("Helped."),
+        ],
+    );
+    let child = child
+        .tools(browser("ask"))
+        .tools(Tool::sub_agent(&asks))
+        .tools(Tool::sub_agent(&works));
+    let replies = [tasks([("c1", "subagent__helper")]), MockReply::text("done")];
+    let agent = agent(replies).tools(Tool::sub_agent(&child.build().unwrap()));
+    on.turn(&agent.build().unwrap(), "go").await;
+    on.answered(on.waiting("h1").await.result("yes")).await;
+    gate.reached(1).await;
+    let is_its_pause = |told: &ChunkPayload| match told {
+        ChunkPayload::RunPaused { tool_call_ids, .. } => {
+            tool_call_ids.iter().any(|id| id.as_str() == "g1")
+        }
+        _ => false,
+    };
+    on.until("the pause of a sub-agent", is_its_pause).await;
+    assert_eq!(on.stream_status().await, Some(StreamStatus::Active));
+    gate.open();
+    on.stream_comes_to(StreamStatus::Paused).await;
 }
 
 /// The session of a sub-agent takes no messages of users: it works for its caller alone.
