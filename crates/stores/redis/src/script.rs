@@ -389,8 +389,8 @@ impl Transaction {
     /// The stream must reach to this sequence. Nothing was asked for before.
     pub(crate) fn expect_end(&mut self, last: Sequence) {
         if !last.is_start() {
-            self.commands.push("-3");
-            self.commands.push(last.to_string());
+            let arguments = words![last.to_string()];
+            self.commands.push(Command::Special("-3", arguments));
         }
     }
 
